@@ -19,6 +19,7 @@ mod blocks;
 mod conditions;
 mod confine;
 mod host;
+mod markers;
 mod memory;
 mod registers;
 mod rendezvous;

@@ -74,6 +74,11 @@ fn told(id: u32) -> Option<&'static Recipe> {
     recipe_of(id)
 }
 
+/// The words that copy the arguments of the marker with number `id`.
+pub(crate) fn words_of(id: u32) -> &'static [u64] {
+    told(id).map_or(&[], |recipe| words(recipe, false))
+}
+
 /// The recipe of function `id`, as the trace has it. A program may have written over that.
 fn read_back(id: u32) -> Option<&'static Recipe> {
     if id == 0 || id > GREATEST.load(Relaxed) { None } else { recipe_of(id) }
@@ -134,7 +139,7 @@ fn string(values: &mut Values, object: u64) {
 }
 
 /// Adds the `length` bytes at `pointer`, or, unless it `is_counted`, what comes before a zero there.
-fn text(values: &mut Values, pointer: u64, length: u64, is_counted: bool) {
+pub(crate) fn text(values: &mut Values, pointer: u64, length: u64, is_counted: bool) {
     // One more shows whether a text goes on.
     let mut room = [0_u8; TEXT + 1];
     let wanted = length.min(TEXT as u64 + 1) as usize;

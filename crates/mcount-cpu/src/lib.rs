@@ -26,6 +26,7 @@ pub mod hook;
 pub mod i386;
 pub mod linked;
 pub mod loongarch64;
+pub mod marker;
 pub mod newer_calls;
 #[cfg(feature = "outside")]
 pub mod outside;

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "memory is read and written whose place is in registers")]
 
 use crate::assembly::number;
+use crate::marker::Marker;
 use crate::recipe::{RAX as RESULT, RDX as SECOND_RESULT, VECTOR};
 use core::marker::PhantomData;
 use core::mem::offset_of;
@@ -170,4 +171,14 @@ pub unsafe fn saved(_: u64, state: *const u8, source: u64) -> (*const u8, usize)
             _ => (area.add(16 * (source - VECTOR) as usize % 512), 16),
         }
     }
+}
+
+/// Markers in the middle of functions have no jump here.
+///
+/// # Safety
+///
+/// Nothing has to hold.
+#[must_use]
+pub unsafe fn marker(_: *const u64, _: *const u8) -> Option<Marker> {
+    None
 }

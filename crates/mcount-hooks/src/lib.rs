@@ -9,6 +9,7 @@ pub mod maps;
 pub mod near;
 #[cfg(feature = "probe")]
 pub mod probe;
+pub mod usdt;
 
 /// Bytes of a page, as the processors have them on which other programs are traced (x86-64, and `AArch64` as distributions configure
 /// it).

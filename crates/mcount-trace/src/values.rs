@@ -136,6 +136,14 @@ impl<'a> Signatures<'a> {
     fn is_mark(&self, function: u32) -> bool {
         self.functions.get(&function).is_some_and(|description| description.first() == Some(&MARK))
     }
+
+    /// Are they, and is their name what they say?
+    fn is_named_mark(&self, function: u32) -> bool {
+        // A role, an empty name, and a type of which nothing is recorded.
+        self.functions
+            .get(&function)
+            .is_some_and(|description| description.starts_with(&[MARK, 0, kind::NONE]))
+    }
 }
 
 /// Arguments that were found, and whose call wasn't asked for yet.
@@ -188,6 +196,9 @@ impl<'t> Values<'t> {
         let mut found = Vec::new();
         while let Some((role, name)) = shape.next_value() {
             let value = shape.read(&mut payload, self.signatures, 0)?;
+            if role == MARK && self.signatures.is_named_mark(call.function) {
+                continue;
+            }
             if role == ARGUMENT || role == MARK {
                 found.push(Named { name, value });
             } else {
@@ -197,11 +208,17 @@ impl<'t> Values<'t> {
         Some(found)
     }
 
-    /// Whether the calls of this function are markers: the program says by them where it is. The first argument is what it
-    /// says.
+    /// Whether the calls of this function are markers: the program says by them where it is. What it says is the first argument, or the name
+    /// ([`Self::is_named_mark`]).
     #[must_use]
     pub fn is_mark(&self, function: u32) -> bool {
         self.signatures.is_mark(function)
+    }
+
+    /// Whether the calls of this function are markers that say their name, and may have arguments.
+    #[must_use]
+    pub fn is_named_mark(&self, function: u32) -> bool {
+        self.signatures.is_named_mark(function)
     }
 
     /// The result of a call, if it was recorded.

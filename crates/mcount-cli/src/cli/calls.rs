@@ -28,6 +28,10 @@ pub(super) struct CallsArgs {
     /// all functions of a library
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
     probe: Vec<String>,
+    /// Record these markers, which programs and libraries declare with <sys/sdt.h> (USDT), and their arguments:
+    /// 'python:function__*', 'libstdcxx:throw@libstdc*'; may be given again
+    #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
+    mark: Vec<String>,
     /// Leave these functions out; may be given again
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     exclude: Vec<String>,
@@ -207,6 +211,7 @@ impl CallsArgs {
             files: self.file.iter().map(|text| FileGlob::new(text)).collect::<Result<_, _>>()?,
             sizes: self.min_function_size.unwrap_or(0)..=self.max_function_size.unwrap_or(u64::MAX),
             probe: Pattern::all(&self.probe, language)?,
+            mark: Pattern::all(&self.mark, language)?,
             exclude: Pattern::all(&self.exclude, language)?,
             start_at: Pattern::all(&self.start_at, language)?,
             stop_at: Pattern::all(&self.stop_at, language)?,

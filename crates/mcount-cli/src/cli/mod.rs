@@ -35,6 +35,7 @@ mod trace;
 #[cfg(feature = "tui")]
 mod tui;
 mod why;
+mod why_marker;
 
 #[cfg(can_trace)]
 use self::attach::{AttachArgs, attach};

@@ -62,6 +62,9 @@ pub(super) struct TopArgs {
     /// Look at these functions even if they were compiled without hooks; may be given again
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
     probe: Vec<String>,
+    /// Count these markers of <sys/sdt.h> (USDT), too: 'python:function__*'; may be given again
+    #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
+    mark: Vec<String>,
     /// Leave these functions out; may be given again
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     exclude: Vec<String>,
@@ -101,10 +104,12 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// Runs the command; its exit code.
 pub(super) fn top(arguments: TopArgs) -> u8 {
     let language = if arguments.regex { Language::Regex } else { Language::Glob };
-    let patterns = [&arguments.filter, &arguments.probe, &arguments.exclude];
-    let [filter, probe, exclude] = match patterns.map(|texts| Pattern::all(texts, language)) {
-        [Ok(filter), Ok(probe), Ok(exclude)] => [filter, probe, exclude],
-        [Err(error), ..] | [_, Err(error), _] | [.., Err(error)] => return complain(&error),
+    let patterns = [&arguments.filter, &arguments.probe, &arguments.mark, &arguments.exclude];
+    let [filter, probe, mark, exclude] = match patterns.map(|texts| Pattern::all(texts, language)) {
+        [Ok(filter), Ok(probe), Ok(mark), Ok(exclude)] => [filter, probe, mark, exclude],
+        [Err(error), ..] | [_, Err(error), ..] | [.., Err(error), _] | [.., Err(error)] => {
+            return complain(&error);
+        }
     };
     let (interval, sort) = (arguments.interval, arguments.sort);
     let saved = Saved::new();
@@ -119,7 +124,7 @@ pub(super) fn top(arguments: TopArgs) -> u8 {
         process: arguments.process.unwrap_or(0),
         command: arguments.command,
         output: arguments.output,
-        scope: Scope { filter, probe, exclude, waits: !arguments.plain, ..Scope::default() },
+        scope: Scope { filter, probe, mark, exclude, waits: !arguments.plain, ..Scope::default() },
         size: Size::Ring(arguments.ring),
         duration: arguments.duration.map(Duration::from_nanos),
         calls: None,

@@ -2,7 +2,7 @@
 
 use super::btf::{BtfArgs, BtfReader};
 use super::options::{InputArgs, OptionArgs, globs};
-use super::{FOUND, SUCCESS, complain, running};
+use super::{FOUND, SUCCESS, complain, running, why_marker};
 use crate::commit::Failure;
 use crate::debug::Sections;
 use crate::debug::functions::{self, Facts, Inlined};
@@ -30,7 +30,7 @@ pub(super) struct WhyArgs {
     /// The image, or an object or module; compressed or not
     #[arg(value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     image: PathBuf,
-    /// Names of functions; *, ? and [ make a pattern
+    /// Names of functions, or of markers (PROVIDER:NAME); *, ? and [ make a pattern
     #[arg(value_name = "FUNCTION", required = true, value_parser = NonEmptyStringValueParser::new())]
     functions: Vec<String>,
     /// How to print: text, or one JSON object a line
@@ -48,7 +48,7 @@ pub(super) struct WhyArgs {
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum WhyFormat {
+pub(super) enum WhyFormat {
     Text,
     Jsonl,
 }
@@ -66,7 +66,13 @@ pub(super) fn why(arguments: &WhyArgs) -> io::Result<u8> {
         Ok(options) => options.nops(true),
         Err(error) => return Ok(complain(&error.to_string())),
     };
-    let wanted = match Wanted::new(&arguments.functions) {
+    let mut out = stdout(arguments.format == WhyFormat::Text);
+    let image = (arguments.image.as_path(), &arguments.inputs.search());
+    let names = why_marker::print(image, &arguments.functions, (&mut out, arguments.format))?;
+    if names.is_empty() {
+        return Ok(SUCCESS);
+    }
+    let wanted = match Wanted::new(&names) {
         Ok(wanted) => wanted,
         Err(error) => return Ok(complain(&error.to_string())),
     };
@@ -78,13 +84,12 @@ pub(super) fn why(arguments: &WhyArgs) -> io::Result<u8> {
         Ok(btf) => btf,
         Err(code) => return Ok(code),
     };
-    let answers = match answers(arguments, &options, &wanted, &btf) {
+    let answers = match answers((arguments, &names), &options, &wanted, &btf) {
         Ok(answers) => answers,
         Err(failure) => {
             return Ok(complain(&format!("{}: {failure}", arguments.image.display())));
         }
     };
-    let mut out = stdout(arguments.format == WhyFormat::Text);
     for told in &answers {
         match arguments.format {
             WhyFormat::Text => text(&mut out, told, arguments.all)?,
@@ -158,7 +163,7 @@ fn with_glob(pattern: String) -> Result<(String, GlobSet), GlobError> {
 
 /// The answers, in the order of the arguments.
 fn answers(
-    arguments: &WhyArgs,
+    (arguments, names): (&WhyArgs, &[String]),
     options: &Options,
     wanted: &Wanted,
     btf: &BtfReader<'_>,
@@ -172,8 +177,7 @@ fn answers(
         complain(&format!("warning: {}: {FEW_NAMES}", arguments.image.display()));
     }
     let sections = Sections::load(subject.debug());
-    let spelled: Vec<_> =
-        arguments.functions.iter().map(|name| wanted.spelled(name, &found)).collect();
+    let spelled: Vec<_> = names.iter().map(|name| wanted.spelled(name, &found)).collect();
     let clones = origins(&spelled);
     let facts = sections.as_ref().map(|sections| {
         functions::facts(sections, |name| wanted.has_base(name) || clones.contains(name))
@@ -184,7 +188,7 @@ fn answers(
     let others = others(subject.bytes(), &wanted.names);
     let known = Knowledge::new(&found, debug, inlined.as_ref(), others);
     let (mut answers, mut seen) = (Vec::new(), HashSet::new());
-    for (name, symbols) in arguments.functions.iter().zip(spelled) {
+    for (name, symbols) in names.iter().zip(spelled) {
         let mut of_name: Vec<Answer> =
             match wanted.patterns.iter().find(|(pattern, _)| pattern == name) {
                 Some((_, glob)) => {

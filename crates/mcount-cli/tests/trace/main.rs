@@ -11,6 +11,7 @@ mod clocks;
 mod conditions;
 mod control;
 mod damaged;
+mod declared;
 mod faults;
 mod languages;
 mod layouts;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         .chain(values::tests())
         .chain(conditions::tests())
         .chain(marks::tests())
+        .chain(declared::tests())
         .chain(told::tests())
         .chain(clocks::tests())
         .chain(sanitizers::tests())

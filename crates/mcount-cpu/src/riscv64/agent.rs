@@ -1,8 +1,8 @@
 //! RISC-V: what the agent has to know of the processor besides its assembly.
 #![expect(unsafe_code, reason = "memory is read and written whose place is in registers")]
 
-pub use crate::linked::saved;
 use crate::linked::{self, NoRegister, Plain};
+pub use crate::linked::{marker, saved};
 pub use crate::newer_calls::{
     PRCTL as SYS_PRCTL, PROCESS_VM_READV as READ_MEMORY, SECCOMP as SYS_SECCOMP,
 };

@@ -2,6 +2,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "there are few registers")]
 #![expect(unsafe_code, reason = "memory is read and written whose place is in registers")]
 
+use crate::marker::{Marker, NOTED, UNIT};
 use crate::recipe::{RAX, RDX, VECTOR, X87};
 use core::arch::asm;
 
@@ -126,6 +127,32 @@ pub unsafe fn saved(slot: u64, state: *const u8, source: u64) -> (*const u8, usi
         general => BELOW.get(general as usize).copied().unwrap_or(8),
     };
     ((slot - below) as *const u8, 8)
+}
+
+/// The marker that a thread passes, by what `mcount_marker` has saved at `frame`, and FXSAVE at `state`.
+///
+/// # Safety
+///
+/// That routine calls, from the unit of a marker.
+#[must_use]
+pub unsafe fn marker(frame: *const u64, state: *const u8) -> Option<Marker> {
+    /// Sixteen registers and the flags are before the return address.
+    const RETURN: usize = 17;
+    const OF_VECTORS: usize = 160;
+    /// The unit's code leaves the bytes below the stack pointer alone.
+    const RED_ZONE: usize = 128;
+    // SAFETY: the caller promises that the routine has saved all that, and that a unit has called it.
+    unsafe {
+        let unit = *frame.add(RETURN) & !(UNIT - 1);
+        let noted = (unit + NOTED) as *const u64;
+        Some(Marker {
+            site: *noted,
+            id: *noted.add(1) as u32,
+            stack: frame.add(RETURN + 1) as u64 + RED_ZONE as u64,
+            general: frame,
+            vectors: state.add(OF_VECTORS),
+        })
+    }
 }
 
 /// Copies as `memcpy` does.

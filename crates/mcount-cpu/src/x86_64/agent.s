@@ -232,6 +232,31 @@ mcount_watch:
     .cfi_endproc
     .size mcount_watch, . - mcount_watch
 
+# The unit of a marker calls it, in the middle of a function. All registers and the flags are kept, so that Rust finds them as they
+# were: general ones by their numbers, from the lowest address on, then the flags and where in the unit it was.
+    KEPT marker_kept, mcount_marker_of
+    .hidden mcount_marker_of
+    BEGIN mcount_marker
+    pushfq
+    .cfi_adjust_cfa_offset 8
+    .irp register, %r15, %r14, %r13, %r12, %r11, %r10, %r9, %r8, %rdi, %rsi, %rbp, %rsp, %rbx, %rdx, %rcx, %rax
+    PUSH \register
+    .endr
+    movq %rsp, %rdi
+    call marker_kept
+    .irp register, %rax, %rcx, %rdx, %rbx
+    POP \register
+    .endr
+    leaq 8(%rsp), %rsp          # the stack pointer
+    .cfi_adjust_cfa_offset -8
+    .irp register, %rbp, %rsi, %rdi, %r8, %r9, %r10, %r11, %r12, %r13, %r14, %r15
+    POP \register
+    .endr
+    popfq
+    .cfi_adjust_cfa_offset -8
+    ret
+    FINISH mcount_marker
+
 # Room for stubs. One description of how to unwind serves them all, by the address within 32 bytes, and by what a byte of the
 # stub says of its kind. At byte 16, where calls return to, stubs of all kinds are alike.
 #

@@ -13,12 +13,14 @@
 //! - While a stub runs, unwinders need rows for it: [`Plan::rows`], at the places that [`Relocated::places`] says.
 
 mod image;
+mod marker;
 mod references;
 mod refusal;
 mod tables;
 mod unwind;
 mod x86_64;
 
+pub use self::marker::MARKER_MOST;
 pub use self::refusal::Refusal;
 pub use self::unwind::Row;
 pub use self::x86_64::{JUMP, MOVED_MOST, Relocated, relocate};
@@ -185,6 +187,9 @@ impl<'d> Planner<'d> {
             return Err(Refusal::NoBounds);
         }
         self.decodes(range)?;
+        if let Some(at) = self.uses_return(range) {
+            return Err(Refusal::UsesReturnAddress(at));
+        }
         let frame = self.unwind.frame_at(range.start);
         if let Some(frame) = frame {
             self.begins_frame(frame, range)?;
@@ -201,7 +206,8 @@ impl<'d> Planner<'d> {
             return Err(Refusal::TooShort);
         }
         let end = entry.saturating_add(replaced as u64);
-        self.is_alone(range, entry..end)?;
+        self.is_alone(&self.owners(range), entry..end)?;
+        self.is_no_loop(range, &(entry..end))?;
         let rows = match frame {
             Some(frame) => self.rows(frame, entry, moved)?,
             None => Vec::new(),
@@ -265,21 +271,28 @@ impl<'d> Planner<'d> {
             && !leads.iter().any(|one| is_called(one.kind))
     }
 
-    /// All of the function is code that's decoded, and nothing in it is odd.
-    fn decodes(&self, range: &Range<u64>) -> Result<(), Refusal> {
+    /// The pieces that begin in a range.
+    fn units_in(&self, range: &Range<u64>) -> impl Iterator<Item = &Unit> {
         let first = self.units.partition_point(|unit| unit.start < range.start);
         let units = self.units.get(first..).unwrap_or_default();
-        let units = units.iter().take_while(|unit| unit.start < range.end);
+        let end = range.end;
+        units.iter().take_while(move |unit| unit.start < end)
+    }
+
+    /// An instruction of the function that uses the return address in another way than to return.
+    fn uses_return(&self, range: &Range<u64>) -> Option<u64> {
+        self.units_in(range).find_map(|unit| unit.found.uses_return)
+    }
+
+    /// All of the function is code that's decoded.
+    fn decodes(&self, range: &Range<u64>) -> Result<(), Refusal> {
         let mut end = range.start;
-        for unit in units {
+        for unit in self.units_in(range) {
             if unit.start != end {
                 return Err(Refusal::NotDecoded(end));
             }
             if let Some(at) = unit.found.undecoded {
                 return Err(Refusal::NotDecoded(at));
-            }
-            if let Some(at) = unit.found.uses_return {
-                return Err(Refusal::UsesReturnAddress(at));
             }
             end = unit.end;
         }
@@ -311,8 +324,8 @@ impl<'d> Planner<'d> {
         is_free && x86_64::is_padding(self.image.code_at(end), length)
     }
 
-    /// Nothing leads to the `replaced` bytes but to the first of them.
-    fn is_alone(&self, range: &Range<u64>, replaced: Range<u64>) -> Result<(), Refusal> {
+    /// Nothing leads to the `replaced` bytes but to the first of them; `owners` are the pieces of the function whose they are.
+    fn is_alone(&self, owners: &[Range<u64>], replaced: Range<u64>) -> Result<(), Refusal> {
         let inside = replaced.start.saturating_add(1)..replaced.end;
         if let Some(first) = self.references.between(inside.clone()).first() {
             let (at, source) = (first.target, first.source);
@@ -326,19 +339,16 @@ impl<'d> Planner<'d> {
                 Kind::Label => Refusal::Label(at),
             });
         }
-        self.is_no_loop(range, &replaced)?;
         let relocated =
             self.image.relocated.partition_point(|at| *at < replaced.start.saturating_sub(7));
         if let Some(at) = self.image.relocated.get(relocated).filter(|at| **at < replaced.end) {
             return Err(Refusal::Relocated(*at));
         }
-        self.is_in_no_table(range, &inside).map_or(Ok(()), |at| Err(Refusal::Table(at)))
+        self.is_in_no_table(owners, &inside).map_or(Ok(()), |at| Err(Refusal::Table(at)))
     }
 
-    /// A word that leads to the bytes `inside`, relative to an address that the function or one of its parts takes, if any of these
-    /// jumps by a register.
-    fn is_in_no_table(&self, range: &Range<u64>, inside: &Range<u64>) -> Option<u64> {
-        let owners = self.owners(range);
+    /// A word that leads to the bytes `inside`, relative to an address that one of `owners` takes, if any of these jumps by a register.
+    fn is_in_no_table(&self, owners: &[Range<u64>], inside: &Range<u64>) -> Option<u64> {
         if !owners.iter().any(|owner| self.jumps_by_table(owner)) {
             return None;
         }
@@ -387,10 +397,7 @@ impl<'d> Planner<'d> {
     }
 
     fn jumps_by_table(&self, range: &Range<u64>) -> bool {
-        let first = self.units.partition_point(|unit| unit.start < range.start);
-        let units = self.units.get(first..).unwrap_or_default();
-        let mut units = units.iter().take_while(|unit| unit.start < range.end);
-        units.any(|unit| unit.found.jumps_by_register)
+        self.units_in(range).any(|unit| unit.found.jumps_by_register)
     }
 
     /// The rows of the bytes that move, if exceptions of these aren't caught and a stub can have such rows.

@@ -1,4 +1,4 @@
-//! Why a function can't have a probe: one variant for each rule.
+//! Why a function, or a marker, can't have a probe: one variant for each rule.
 
 use std::fmt;
 
@@ -65,6 +65,14 @@ pub enum Refusal {
     Relocated(u64),
     /// The stub would be too far from what the instruction here refers to.
     TooFar(u64),
+    /// The marker's note leads to this address, where no instruction begins that does nothing.
+    NoNop(u64),
+    /// The marker is in a function without unwind information.
+    NoUnwind,
+    /// Instructions there take more room elsewhere than there is.
+    TooLong,
+    /// A jump of `mcount` for something else is there, at this address.
+    Taken(u64),
 }
 
 impl Refusal {
@@ -102,6 +110,10 @@ impl Refusal {
             Self::Row(_) => "row",
             Self::Relocated(_) => "relocated",
             Self::TooFar(_) => "too-far",
+            Self::NoNop(_) => "no-nop",
+            Self::NoUnwind => "no-unwind",
+            Self::TooLong => "too-long",
+            Self::Taken(_) => "taken",
         }
     }
 
@@ -142,6 +154,10 @@ impl Refusal {
             Self::Row(_) => "unwinding through its first bytes is too unusual for a stub, at",
             Self::Relocated(_) => "the dynamic linker changes its first bytes, at",
             Self::TooFar(_) => "a stub would be too far from what its first bytes refer to, at",
+            Self::NoNop(_) => "its note leads to where no NOP is, at",
+            Self::NoUnwind => "no unwind information tells of the function that it's in",
+            Self::TooLong => "its first bytes would need too much room elsewhere",
+            Self::Taken(_) => "a hook, or another marker, has some of its first bytes, at",
         }
     }
 
@@ -162,7 +178,9 @@ impl Refusal {
             | Self::CallSite(at)
             | Self::Row(at)
             | Self::Relocated(at)
-            | Self::TooFar(at) => Some(at),
+            | Self::TooFar(at)
+            | Self::NoNop(at)
+            | Self::Taken(at) => Some(at),
             _ => None,
         }
     }

@@ -67,6 +67,15 @@ pub(super) fn beginning(bytes: &[u8], entry: u64) -> Result<Beginning, Refusal> 
     Ok(found)
 }
 
+/// Whether instructions that follow each other from `start` on lead to `at`, and the one there does nothing. `bytes` begin at `start`.
+pub(super) fn is_nop_at(bytes: &[u8], start: u64, at: u64) -> bool {
+    let mut decoder = decoder(bytes, start);
+    while decoder.can_decode() && decoder.ip() < at {
+        let _ = decoder.decode();
+    }
+    decoder.ip() == at && decoder.can_decode() && decoder.decode().mnemonic() == Mnemonic::Nop
+}
+
 /// Whether `bytes` begin with `length` bytes of instructions that do nothing; the last may have more bytes.
 pub(super) fn is_padding(bytes: &[u8], length: usize) -> bool {
     let mut decoder = decoder(bytes, 0);

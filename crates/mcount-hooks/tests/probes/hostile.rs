@@ -37,6 +37,14 @@ fn plan_all(bytes: &[u8]) {
             assert!(function.range.contains(&plan.entry) && end <= function.range.end);
             assert!((1..=24).contains(&plan.moved) && (5..=24).contains(&plan.replaced));
         }
+        // A marker's note may lead anywhere. Few functions are enough: each takes a while.
+        let site = function.range.start.wrapping_add(function.range.start % 61);
+        if function.range.start.is_multiple_of(1024)
+            && let Ok(plan) = planner.plan_marker(site)
+        {
+            assert!(plan.entry == site && plan.function.contains(&site));
+            assert!(plan.entry + plan.moved as u64 <= plan.function.end);
+        }
     }
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }

@@ -33,6 +33,8 @@ pub(super) struct Symbols {
     pub(super) confined: u64,
     /// A program calls these functions to forbid itself system calls, and the recorder is asked then.
     pub(super) watch: u64,
+    /// What the units of markers call, where there is such a thing.
+    pub(super) marker: u64,
     /// Where functions return to whose hook is after the prologue.
     pub(super) pg_return: u64,
     /// Where functions return to whose slot another frame has, too, where there is such a thing.
@@ -196,6 +198,7 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
             "mcount_pads" => &mut found.pads,
             "mcount_pads_end" => &mut found.pads_end,
             "mcount_watch" => &mut found.watch,
+            "mcount_marker" => &mut found.marker,
             "mcount_question" => &mut found.question,
             "mcount_start" => &mut found.start,
             "mcount_stubs" => &mut found.stubs,

@@ -1,7 +1,16 @@
 //! The error for patterns that match no function that can be traced.
 
 use super::modules::Hook;
+use super::scope::Scope;
 use crate::names::alike;
+use crate::pattern::Pattern;
+
+/// The error if no marker matches, of those that are wanted, if there are any.
+pub(super) fn no_marker(scope: &Scope) -> Option<String> {
+    let texts: Vec<&str> = scope.mark.iter().map(Pattern::text).collect();
+    let text = texts.join(" or ");
+    (!texts.is_empty()).then(|| format!("no marker matches {text}; --list --mark '*' prints them"))
+}
 
 /// The error if nothing matches: these patterns, if any are given. It suggests names of `hooks` that look like theirs.
 pub(super) fn nothing<'h>(patterns: &[&str], hooks: impl Iterator<Item = &'h Hook>) -> String {

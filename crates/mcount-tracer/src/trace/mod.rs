@@ -22,6 +22,7 @@ mod inject;
 mod library;
 mod live;
 mod live_waits;
+mod markers;
 mod meant;
 mod modules;
 mod off_cpu;
@@ -432,7 +433,7 @@ impl Recorder {
             return Err(io::Error::other(all.join("; ")));
         }
         self.notes.extend(self.request.scope.warnings());
-        self.notes.extend(self.modules.refused(false).count);
+        self.notes.extend(self.modules.refused(false).counts);
         if let Some(listed) = self.listed {
             let output = self.request.output;
             let (ended, notes) = (Ended::Code(0), self.notes);

@@ -3,6 +3,7 @@
 
 use super::agent::Routines;
 use super::functions::{Function, Functions};
+use super::markers;
 use super::probes::{self, Chosen, Probe, Refusals, Refused, Subject};
 use super::processor::{self, Area, Position, SITE, STUB, Unusable, nop_length};
 use super::recipe::Recipe;
@@ -15,10 +16,12 @@ use mcount::{Base, CallSite, Kind, Options, Policy};
 use mcount_agent::class;
 use mcount_hooks::PAGE;
 use mcount_hooks::code::{self, Code};
+use mcount_hooks::probe::Planner;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,8 +52,10 @@ pub(super) struct Module {
     pub(super) extent: (u64, u64),
     /// `_Unwind_GetIP`, `_Unwind_SetIP`, `_Unwind_SetGR` and `_Unwind_Resume`, if it has all of them.
     pub(super) unwinder: Option<[u64; 4]>,
-    /// Functions that `--probe` means and that can't have a probe, and why.
+    /// Functions that `--probe` means, and markers that `--mark` means, that can't have a probe, and why.
     pub(super) refused: Vec<Refused>,
+    /// Semaphores of markers, wanted or not, by where the markers are; before the load bias.
+    pub(super) semaphores: HashMap<u64, u64>,
     /// Functions with which a program forbids itself system calls: where they are, before the load bias, and their first bytes.
     pub(super) confining: Vec<(u64, Vec<u8>)>,
 }
@@ -93,20 +98,40 @@ pub(super) struct Hook {
 }
 
 impl Module {
-    /// Adds hooks to functions that have none, if these are wanted.
-    fn add_probes(&mut self, bytes: &[u8], code: &Code<'_>, scope: &Scope) {
+    /// Adds hooks to functions that have none, and to markers, if these are wanted.
+    fn add_probes(
+        &mut self,
+        file: &ElfFile64<'_, Endianness>,
+        (bytes, code): (&[u8], &Code<'_>),
+        scope: &Scope,
+    ) {
+        self.semaphores = markers::semaphores(file);
+        let markers = markers::wanted(file, scope, &self.path.to_string_lossy());
+        if scope.probe.is_empty() && markers.is_empty() {
+            return;
+        }
+        let Ok(mut planner) = Planner::new(bytes) else { return };
+        planner.leave_hooks(self.hooks.iter().map(|hook| hook.site));
         let subject = Subject {
             bytes,
             code,
             path: &self.path,
-            sites: self.hooks.iter().map(|hook| hook.site).collect(),
             confining: &self.confining,
             unwinds: self.unwinder.is_some(),
         };
-        let (chosen, refused) = probes::choose(&subject, scope);
-        self.refused = refused;
-        self.hooks.extend(chosen.into_iter().map(Hook::of_probe));
+        let (chosen, refused) = probes::choose(&subject, &planner, scope);
+        let taken = self.taken().chain(chosen.iter().map(|one| one.probe.range())).collect();
+        let marked = markers::choose(&subject, &planner, &markers, taken);
+        self.refused = refused.into_iter().chain(marked.refused).collect();
+        self.hooks.extend(chosen.into_iter().chain(marked.chosen).map(Hook::of_probe));
         self.hooks.sort_by_key(|hook| hook.site);
+    }
+
+    /// The bytes of hooks, and of what `mcount` watches.
+    fn taken(&self) -> impl Iterator<Item = Range<u64>> {
+        let sites = self.hooks.iter().map(|hook| hook.site..hook.site + hook.area.length as u64);
+        let watched = self.confining.iter();
+        sites.chain(watched.map(|(start, bytes)| *start..start + bytes.len() as u64))
     }
 }
 
@@ -153,6 +178,10 @@ impl Hook {
     /// Decides whether it's armed, in the module with this path.
     pub(super) fn choose(&mut self, scope: &Scope, path: &str) {
         let name = crate::names::name_of(&self.name, true);
+        if self.marker().is_some() {
+            // Nothing else than --mark means it.
+            return (self.is_wanted, self.class) = (true, 0);
+        }
         let is_fit = self.is_in_files && scope.has_size(self.size);
         (self.is_wanted, self.class) = scope.choose(&name, &self.name, path, is_fit);
         if self.is_mark {
@@ -235,8 +264,10 @@ impl Modules {
     /// What is said of functions that can't have a probe; `is_list`: of each one.
     pub(super) fn refused(&self, is_list: bool) -> Refusals {
         let all: Vec<&Refused> = self.iter().flat_map(|module| &module.refused).collect();
-        let hooks = self.iter().flat_map(|module| &module.hooks);
-        Refusals::of(&all, hooks.filter(|hook| hook.probe.is_some()).count(), is_list)
+        let hooks = || self.iter().flat_map(|module| &module.hooks);
+        let markers = hooks().filter(|hook| hook.marker().is_some()).count();
+        let probes = hooks().filter(|hook| hook.probe.is_some()).count();
+        Refusals::of(&all, [probes - markers, markers], is_list)
     }
 }
 
@@ -269,9 +300,7 @@ fn read(bytes: &[u8], path: &Path, scope: &Scope) -> io::Result<Module> {
     module.hooks.sort_by_key(|hook| hook.site);
     module.hooks.dedup_by_key(|hook| hook.site);
     module.mark_second_hooks();
-    if !scope.probe.is_empty() {
-        module.add_probes(bytes, &code, scope);
-    }
+    module.add_probes(&file, (bytes, &code), scope);
     Ok(module)
 }
 

@@ -10,12 +10,15 @@
 //! `mcount-agent`). Instructions that refer to what's near them stay near their module; if that's too far from the agent, their units are
 //! in room there, and unwinders know nothing of it.
 
+use super::markers::{self, HEAD, LOWERED, Marker, RED_ZONE};
 use super::processor::{self, SITE, THUNK};
 use super::scope::Scope;
 use crate::words::counted;
+use mcount_cpu::marker::NOTED;
 use mcount_hooks::code::Code;
 use mcount_hooks::probe::{Function, Plan, Planner, Refusal, Relocated, Row, relocate};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 /// Bytes of a unit in the agent.
@@ -44,6 +47,8 @@ pub(super) struct Probe {
     /// The instructions that move.
     moved: Vec<u8>,
     rows: Vec<Row>,
+    /// What it's for, if that isn't a function.
+    marker: Option<Marker>,
 }
 
 impl Probe {
@@ -52,10 +57,25 @@ impl Probe {
     /// # Errors
     ///
     /// The code isn't there.
-    fn of(plan: Plan, code: &Code<'_>) -> Result<Self, String> {
+    pub(super) fn of(plan: Plan, code: &Code<'_>) -> Result<Self, String> {
         let Plan { entry, moved, rows, .. } = plan;
         let moved = code.at(entry).get(..moved).ok_or("its code isn't in the file")?;
-        Ok(Self { entry, moved: moved.to_vec(), rows })
+        Ok(Self { entry, moved: moved.to_vec(), rows, marker: None })
+    }
+
+    /// The same of a marker.
+    pub(super) fn with_marker(mut self, marker: Marker) -> Self {
+        self.marker = Some(marker);
+        self
+    }
+
+    pub(super) fn marker(&self) -> Option<&Marker> {
+        self.marker.as_ref()
+    }
+
+    /// The bytes that it takes away from its function, before the load bias.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.entry..self.entry + self.moved.len().max(SITE) as u64
     }
 
     /// Where its jump goes, before the load bias.
@@ -89,8 +109,10 @@ impl Probe {
 /// The first instructions of a function, at their new place.
 #[derive(Debug, Clone)]
 pub(super) struct Unit {
-    /// Where it is, and so its gate.
+    /// Where it is, and so its gate, or the switch of a marker.
     pub(super) at: u64,
+    /// Bytes before its code in the agent.
+    head: usize,
     /// Where its function begins.
     pub(super) body: u64,
     code: Vec<u8>,
@@ -103,13 +125,15 @@ pub(super) struct Unit {
 impl Unit {
     /// The unit at `at` of a probe in a module at load bias `bias`. `None` if something is out of reach, or there's no room.
     pub(super) fn new(probe: &Probe, bias: u64, at: u64) -> Option<Self> {
-        let body = at.wrapping_add(SITE as u64);
+        let head = if probe.marker.is_some() { HEAD } else { SITE };
+        let body = at.wrapping_add(head as u64);
         let copy = probe.copy(bias, body)?;
-        if SITE + copy.code.len() > CODE {
+        if head + copy.code.len() > CODE {
             return None;
         }
         let mut unit = Self {
             at,
+            head,
             body,
             index: [0; CODE],
             rows: Vec::new(),
@@ -117,7 +141,28 @@ impl Unit {
             code: copy.code.clone(),
         };
         unit.describe(probe, &copy)?;
+        if probe.marker.is_some() {
+            unit.describe_head(probe)?;
+        }
         Some(unit)
+    }
+
+    /// The unit of a marker at `at`, whose instructions are at `body`, out of its reach; and these.
+    pub(super) fn apart(probe: &Probe, bias: u64, at: u64, body: u64) -> Option<(Self, Vec<u8>)> {
+        let copy = probe.copy(bias, body).filter(|copy| copy.code.len() <= CODE)?;
+        let code = markers::far(body).to_vec();
+        let (index, rows) = ([0; CODE], Vec::new());
+        let mut unit = Self { at, head: HEAD, body, index, rows, places: copy.places, code };
+        unit.add_row((0, THUNK), row_at(&probe.rows, 0, 0)?)?;
+        unit.describe_head(probe)?;
+        Some((unit, copy.code))
+    }
+
+    /// Notes that the stack pointer is lower before the code of a marker.
+    fn describe_head(&mut self, probe: &Probe) -> Option<()> {
+        let number = self.row_number(row_at(&probe.rows, 0, RED_ZONE)?)?;
+        self.index.get_mut(LOWERED)?.fill(number);
+        (ROWS + ROW * self.rows.len() <= usize::try_from(NOTED).ok()?).then_some(())
     }
 
     /// Notes which row holds at each instruction. `None` if there's one that can't be noted.
@@ -147,7 +192,14 @@ impl Unit {
     /// Has a row hold for a range of the code.
     fn add_row(&mut self, (start, end): (usize, usize), row: [u8; ROW]) -> Option<()> {
         // The gate is as the first instruction.
-        let start = if start == 0 { 0 } else { SITE + start };
+        let start = if start == 0 { 0 } else { self.head + start };
+        let number = self.row_number(row)?;
+        self.index.get_mut(start..self.head + end)?.fill(number);
+        Some(())
+    }
+
+    /// The number by which its code says that this row holds.
+    fn row_number(&mut self, row: [u8; ROW]) -> Option<u8> {
         let number = self.rows.iter().position(|one| *one == row).unwrap_or(self.rows.len());
         if number == self.rows.len() {
             self.rows.push(row);
@@ -155,9 +207,7 @@ impl Unit {
         if ROWS + ROW * self.rows.len() > UNIT {
             return None;
         }
-        let offset = u8::try_from(number * ROW).ok()?;
-        self.index.get_mut(start..SITE + end)?.fill(offset);
-        Some(())
+        u8::try_from(number * ROW).ok()
     }
 
     /// Its bytes in the agent, where its stub is at `stub`.
@@ -168,6 +218,24 @@ impl Unit {
         bytes.extend(self.rows.iter().flatten());
         bytes.resize(UNIT, 0);
         Some(bytes)
+    }
+
+    /// Its bytes in the agent if it's of the marker with number `id` at `site`, for which `routine` is called.
+    pub(super) fn marking(&self, (id, site): (u32, u64), routine: u64) -> Option<Vec<u8>> {
+        let mut bytes = markers::head(self.at, routine)?;
+        bytes.extend(&self.code);
+        bytes.resize(CODE, TRAP);
+        bytes.extend(self.index);
+        bytes.extend(self.rows.iter().flatten());
+        bytes.resize(usize::try_from(NOTED).ok()?, 0);
+        bytes.extend(site.to_le_bytes());
+        bytes.extend(u64::from(id).to_le_bytes());
+        Some(bytes)
+    }
+
+    /// Where it's switched while threads run, if it's that of a marker; what is there when it's on, and when it's off.
+    pub(super) fn marker_switch(&self) -> Option<(u64, [u8; 1], [u8; 1])> {
+        (self.head == HEAD).then(|| markers::switch(self.at))
     }
 
     /// Its bytes elsewhere: the gate, which leads to `way`, and the code.
@@ -186,7 +254,7 @@ impl Unit {
 }
 
 /// What is behind code.
-const TRAP: u8 = 0xcc;
+pub(super) const TRAP: u8 = 0xcc;
 
 /// The row that holds so many bytes behind the entry, with the CFA `more` bytes farther from the stack pointer.
 fn row_at(rows: &[Row], offset: usize, more: i64) -> Option<[u8; ROW]> {
@@ -228,8 +296,6 @@ pub(super) struct Subject<'m> {
     pub(super) bytes: &'m [u8],
     pub(super) code: &'m Code<'m>,
     pub(super) path: &'m Path,
-    /// The addresses of its hooks.
-    pub(super) sites: Vec<u64>,
     /// Functions that `mcount` watches, by their addresses.
     pub(super) confining: &'m [(u64, Vec<u8>)],
     /// It has an unwinder.
@@ -251,13 +317,17 @@ pub(super) struct Refused {
     pub(super) name: String,
     /// Why.
     pub(super) why: String,
+    /// It's no function.
+    pub(super) is_marker: bool,
 }
 
 /// The functions that are wanted and have no hook: those that have probes, and those that can't.
-pub(super) fn choose(of: &Subject<'_>, scope: &Scope) -> (Vec<Chosen>, Vec<Refused>) {
+pub(super) fn choose(
+    of: &Subject<'_>,
+    planner: &Planner<'_>,
+    scope: &Scope,
+) -> (Vec<Chosen>, Vec<Refused>) {
     let (mut chosen, mut refused) = (Vec::new(), Vec::new());
-    let Ok(mut planner) = Planner::new(of.bytes) else { return (chosen, refused) };
-    planner.leave_hooks(of.sites.iter().copied());
     let path = of.path.to_string_lossy().into_owned();
     let file_name = path.rsplit('/').next().unwrap_or(&path);
     for function in planner.functions() {
@@ -281,7 +351,10 @@ pub(super) fn choose(of: &Subject<'_>, scope: &Scope) -> (Vec<Chosen>, Vec<Refus
         let (start, size) = (function.range.start, function.range.end - function.range.start);
         match result.and_then(|plan| Probe::of(plan, of.code)) {
             Ok(probe) => chosen.push(Chosen { start, size, name: name.to_owned(), probe }),
-            Err(why) => refused.push(Refused { name: format!("{readable}@{file_name}"), why }),
+            Err(why) => {
+                let name = format!("{readable}@{file_name}");
+                refused.push(Refused { name, why, is_marker: false });
+            }
         }
     }
     (chosen, refused)
@@ -315,11 +388,11 @@ fn is_no_function(why: Refusal) -> bool {
     )
 }
 
-/// What is said of functions that can't have a probe.
+/// What is said of functions and markers that can't have a probe.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     /// How many they are.
-    pub(super) count: Option<String>,
+    pub(super) counts: Vec<String>,
     /// The first of them, if no function has a probe.
     pub(super) nearest: Option<String>,
     /// All of them, if that's asked for.
@@ -327,18 +400,25 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// What is said of these, next to which so many functions have `probes`; `is_list`: of each one.
-    pub(super) fn of(all: &[&Refused], probes: usize, is_list: bool) -> Self {
+    /// What is said of these, next to which so many functions, and markers, have probes; `is_list`: of each one.
+    pub(super) fn of(all: &[&Refused], [functions, markers]: [usize; 2], is_list: bool) -> Self {
         let line = |one: &Refused| format!("{} cannot be probed: {}", one.name, one.why);
-        let Some(first) = all.first() else { return Self::default() };
-        let (some, of) = (all.len(), counted(probes + all.len(), "function", "functions"));
-        let listed = all.iter().filter(|_| is_list).map(|one| line(one));
+        let kinds = [
+            (false, functions, ["function", "functions"], "--probe"),
+            (true, markers, ["marker", "markers"], "--mark"),
+        ];
+        let count = |(is_marker, probes, [one, more], option): (bool, usize, [&str; 2], &str)| {
+            let some = all.iter().filter(|one| one.is_marker == is_marker).count();
+            let of = counted(probes + some, one, more);
+            (some != 0).then(|| {
+                format!("{some} of {of} cannot be probed; mcount trace --list {option} … says why")
+            })
+        };
+        let first = all.first().filter(|_| functions + markers == 0);
         Self {
-            count: Some(format!(
-                "{some} of {of} cannot be probed; mcount trace --list --probe … says why"
-            )),
-            nearest: (probes == 0).then(|| line(first)),
-            lines: listed.collect(),
+            counts: kinds.into_iter().filter_map(count).collect(),
+            nearest: first.map(|first| line(first)),
+            lines: all.iter().filter(|_| is_list).map(|one| line(one)).collect(),
         }
     }
 }

@@ -157,6 +157,9 @@ impl Recorder {
             let known = self.modules.iter().find_map(|module| module.notes().into_iter().next());
             let name = program(id);
             let none = || {
+                if let Some(why) = meant::no_marker(&self.request.scope) {
+                    return format!("{}: {why}", name.display());
+                }
                 let probes: Vec<&str> =
                     self.request.scope.probe.iter().map(Pattern::text).collect();
                 if !probes.is_empty() {

@@ -68,6 +68,8 @@ pub struct Scope {
     pub sizes: RangeInclusive<u64>,
     /// Make hooks in these functions if they have none.
     pub probe: Vec<Pattern>,
+    /// Record these markers of `<sys/sdt.h>`: `provider:name`.
+    pub mark: Vec<Pattern>,
     /// Not these functions.
     pub exclude: Vec<Pattern>,
     /// Calls of these functions that leave a module, too.
@@ -111,6 +113,7 @@ impl Default for Scope {
             files: Vec::new(),
             sizes: Self::ANY_SIZE,
             probe: Vec::new(),
+            mark: Vec::new(),
             exclude: Vec::new(),
             library: Vec::new(),
             waits: false,
@@ -147,6 +150,7 @@ impl Scope {
     pub(super) fn check(&self) -> io::Result<()> {
         let wanted = [
             (!self.probe.is_empty(), HAS_PROBES, "probes"),
+            (!self.mark.is_empty(), HAS_PROBES, "markers of <sys/sdt.h>"),
             (self.has_values(), VALUES.is_some(), "arguments and results"),
             (!self.library.is_empty(), LIBRARY_CALLS.is_some(), "calls of library functions"),
         ];
@@ -190,6 +194,7 @@ impl Scope {
             || self.untimed
             || self.switches == Switches::Wanted
             || !self.library.is_empty()
+            || !self.mark.is_empty()
     }
 
     /// The role of a function that sets markers, if otherwise it were `class`: it's recorded wherever it's
@@ -255,6 +260,15 @@ impl Scope {
         // All of them are looked at: each pattern is to be known as one that means something.
         let found: Vec<&&str> = names.iter().filter(means).collect();
         found.first().map(|name| **name)
+    }
+
+    /// Is the marker with this name, `provider:name`, recorded?
+    pub(super) fn marks(&self, name: &str, module: &str) -> bool {
+        let found = self.mark.iter().filter(|one| one.is_match(name, name, module));
+        let found: Vec<String> = found.map(|one| known_mark(one.text())).collect();
+        let is_found = !found.is_empty();
+        self.known.0.borrow_mut().extend(found);
+        is_found
     }
 
     /// The kind of routines that record it.
@@ -393,7 +407,10 @@ impl Scope {
         let library = self.library.iter().map(Pattern::text);
         let library = library.filter(|text| !known.contains(&known_library(text)));
         let library = library.map(|text| format!("warning: no library function matches {text}"));
-        functions.chain(files).chain(library).chain(conditions).collect()
+        let marks = self.mark.iter().map(Pattern::text);
+        let marks = marks.filter(|text| !known.contains(&known_mark(text)));
+        let marks = marks.map(|text| format!("warning: no marker matches {text}"));
+        functions.chain(files).chain(library).chain(conditions).chain(marks).collect()
     }
 
     /// A condition is about a function that was seen.
@@ -421,6 +438,11 @@ fn known_file(text: &str) -> String {
 /// The same of a condition.
 fn known_condition(text: &str) -> String {
     format!("condition {text}")
+}
+
+/// The same of a pattern of markers.
+fn known_mark(text: &str) -> String {
+    format!("marker {text}")
 }
 
 /// The same of a pattern of library functions, which may mean nothing as one of others.

@@ -3,6 +3,7 @@
 
 use super::agent::{Agent, Kind, Symbols};
 use super::file::TraceFile;
+use super::markers;
 use super::modules::{Hook, Module};
 use super::pages::Pages;
 use super::processor as code;
@@ -243,15 +244,20 @@ impl Space {
         if self.has_recipes && placed.stubs.limit(recipes - 8 * u64::from(last)).is_none() {
             return Err(io::Error::other("no room for more stubs"));
         }
-        let routines =
-            StubRoutines { bias: placed.bias, plain: agent.symbols.routines(kind), with_values };
+        let routines = StubRoutines {
+            bias: placed.bias,
+            plain: agent.symbols.routines(kind),
+            with_values,
+            marker: agent.symbols.marker,
+        };
         let stubs = StubWriter {
             routines,
             stubs: Batch::new(placed.stubs.extent()),
             moved: Batch::new(placed.moved.extent()),
         };
         let thunks = thunks.map(|room| Batch::new(room.extent()));
-        let mut writer = Writer { memory, stubs, recipes, bias, thunks, pages: Pages::default() };
+        let (pages, semaphores) = (Pages::default(), Vec::new());
+        let mut writer = Writer { memory, stubs, recipes, bias, thunks, pages, semaphores };
         for hook in &module.hooks {
             writer.hook(hook)?;
         }
@@ -271,6 +277,8 @@ struct Writer<'s> {
     /// Room near the module, if the stubs are out of its reach.
     thunks: Option<Batch>,
     pages: Pages,
+    /// Those of markers that are armed.
+    semaphores: Vec<u64>,
 }
 
 impl Writer<'_> {
@@ -297,6 +305,7 @@ impl Writer<'_> {
         if let Some((before, jump)) = &armed.before {
             self.pages.patch(self.memory, *before, jump)?;
         }
+        self.semaphores.extend(hook.semaphore().map(|semaphore| self.bias + semaphore));
         let (site, area) = &armed.site;
         self.pages.patch(self.memory, *site, area.get(..length).unwrap_or(area))
     }
@@ -313,7 +322,8 @@ impl Writer<'_> {
     fn write(&self) -> io::Result<()> {
         self.stubs.write(self.memory)?;
         self.thunks.iter().try_for_each(|thunks| thunks.write(self.memory))?;
-        self.pages.write(self.memory)
+        self.pages.write(self.memory)?;
+        self.semaphores.iter().try_for_each(|one| markers::count(self.memory, *one, true))
     }
 }
 

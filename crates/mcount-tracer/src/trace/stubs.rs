@@ -5,7 +5,7 @@
 
 use super::agent::Routines;
 use super::modules::Hook;
-use super::probes::{Probe, Unit};
+use super::probes::{Probe, TRAP, Unit};
 use super::processor as code;
 use mcount_ptrace::Memory;
 use std::io;
@@ -58,6 +58,8 @@ pub(super) struct StubRoutines {
     pub(super) plain: Routines,
     /// What those of functions with recipes call.
     pub(super) with_values: Routines,
+    /// What the units of markers call.
+    pub(super) marker: u64,
 }
 
 impl StubRoutines {
@@ -106,6 +108,9 @@ impl StubWriter {
         bias: u64,
         near: Option<&mut Batch>,
     ) -> Option<ArmedHook> {
+        if probe.marker().is_some() {
+            return self.arm_marker(hook, probe, bias, near);
+        }
         let at = self.moved.next();
         if let Some(unit) = Unit::new(probe, bias, at) {
             let stub = self.add(hook, unit.body)?;
@@ -126,6 +131,36 @@ impl StubWriter {
         near.add(&code::thunk(stub))?;
         near.add(&unit.plain(way)?)?;
         ArmedHook::of_probe(hook, bias, at, unit)
+    }
+
+    /// The same for a marker, which needs no stub.
+    fn arm_marker(
+        &mut self,
+        hook: &Hook,
+        probe: &Probe,
+        bias: u64,
+        near: Option<&mut Batch>,
+    ) -> Option<ArmedHook> {
+        let at = self.moved.next();
+        let routine = self.routines.bias + self.routines.marker;
+        let of = (hook.id, bias + hook.site);
+        let (unit, code) = match (Unit::new(probe, bias, at), &near) {
+            (Some(unit), _) => (unit, Vec::new()),
+            (None, Some(near)) => Unit::apart(probe, bias, at, near.next() + code::THUNK as u64)?,
+            (None, None) => return None,
+        };
+        self.moved.add(&unit.marking(of, routine)?)?;
+        let target = match near {
+            Some(near) => {
+                let way = near.add(&code::thunk(at))?;
+                let mut code = code;
+                code.resize(code.len().next_multiple_of(code::THUNK), TRAP);
+                near.add(&code)?;
+                way
+            }
+            None => at,
+        };
+        ArmedHook::of_probe(hook, bias, target, unit)
     }
 
     /// Can stubs be written although calls of former traces may return to those that are there? They can if these calls find the same way out
@@ -231,7 +266,7 @@ mod tests {
         let mut room = [0; 2 * code::STUB];
         let start = room.as_ptr().expose_provenance() as u64;
         let plain = Routines { exit: start, ..Routines::default() };
-        let routines = StubRoutines { bias: 0, plain, with_values: plain };
+        let routines = StubRoutines { bias: 0, plain, with_values: plain, marker: 0 };
         let batch = |start: u64| Batch::new((start, start + 2 * code::STUB as u64));
         let mut writer = StubWriter { routines, stubs: batch(start), moved: batch(start) };
         writer.add_stub([1; code::STUB]).unwrap();

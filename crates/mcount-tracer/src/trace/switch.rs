@@ -1,6 +1,8 @@
 //! Hooks of programs that are run by the recorder become idle, and are armed again, by one store each, while all threads run. That's
 //! for `--budget`, and for signals that pause the recorder.
 
+use super::markers;
+use super::modules::Hook;
 use super::probes;
 use super::processor;
 use super::space::Space;
@@ -65,6 +67,14 @@ impl Recorder {
     /// Makes all hooks idle.
     pub(super) fn switch_all_off(&self, memory: &Memory, space: &Space) {
         self.switch(memory, space, false, |_, _| true);
+        for (bias, index) in &space.loaded {
+            let hooks = self.modules.at(*index).map(|module| module.hooks.as_slice());
+            let wanted = hooks.unwrap_or_default().iter().filter(|hook| hook.is_wanted);
+            for semaphore in wanted.filter_map(Hook::semaphore) {
+                // It may have ended meanwhile.
+                let _ = markers::count(memory, bias + semaphore, false);
+            }
+        }
     }
 
     /// Makes hooks of these functions idle.
@@ -87,9 +97,14 @@ impl Recorder {
             for hook in hooks.filter(|hook| is_one(hook.id, hook.is_wanted)) {
                 let site = bias + hook.site;
                 let read = |at: u64, bytes: &mut [u8]| memory.read(at, bytes);
-                let site = if hook.probe.is_some() { probes::gate(site, read) } else { Some(site) };
-                if let Some(site) = site {
-                    switch_site(memory, site, on);
+                let gate = if hook.probe.is_some() { probes::gate(site, read) } else { Some(site) };
+                match gate {
+                    Some(unit) if hook.marker().is_some() => {
+                        let (at, armed, idle) = markers::switch(unit);
+                        let _ = memory.write(at, if on { &armed } else { &idle });
+                    }
+                    Some(site) => switch_site(memory, site, on),
+                    None => {}
                 }
             }
         }

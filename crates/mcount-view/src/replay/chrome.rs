@@ -80,13 +80,19 @@ fn add(
 ) {
     let (start, end) = names.times(call);
     let arguments = values.arguments(call);
-    if let Some(mark) = values.mark(call, arguments.as_deref()) {
+    let name = &names.function(call.function).text;
+    if let Some(mark) = values.mark(call, arguments.as_deref(), name) {
         let [_, thread] = names.thread(call);
         event.extend_from_slice(b",\n{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"mark\",\"name\":");
         event.extend_from_slice(json_string(&mark).as_bytes());
         event.extend_from_slice(b",\"pid\":");
         event.extend_from_slice(thread.as_bytes());
         times.microseconds(event, start);
+        if let Some(all) = arguments.filter(|_| values.is_named_mark(call)) {
+            event.extend_from_slice(b",\"args\":{\"arguments\":");
+            event.extend_from_slice(values::arguments_json(&all).as_bytes());
+            event.push(b'}');
+        }
         return event.push(b'}');
     }
     let phase = match end {

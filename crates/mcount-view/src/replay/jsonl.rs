@@ -52,11 +52,13 @@ fn add(
         }
         None => line.extend_from_slice(b",\"end\":null"),
     }
-    if let Some(arguments) = values.arguments(call) {
-        if let Some(mark) = values.mark(call, Some(&arguments)) {
-            line.extend(b",\"mark\":");
-            line.extend(json_string(&mark).as_bytes());
-        }
+    let arguments = values.arguments(call);
+    let name = &names.function(call.function).text;
+    if let Some(mark) = values.mark(call, arguments.as_deref(), name) {
+        line.extend(b",\"mark\":");
+        line.extend(json_string(&mark).as_bytes());
+    }
+    if let Some(arguments) = arguments {
         line.extend(b",\"arguments\":");
         line.extend(values::arguments_json(&arguments).as_bytes());
     }

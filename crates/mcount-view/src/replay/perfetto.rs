@@ -212,8 +212,13 @@ impl<W: Write> File<'_, '_, '_, W> {
         self.begin_packet(lane.thread, NEEDS_NAMES);
         number(&mut self.packet, field::TIMESTAMP, time);
         let arguments = if step == Step::Begin { self.values.arguments(call) } else { None };
-        if let Some(mark) = self.values.mark(call, arguments.as_deref()) {
+        let name = &self.names.function(call.function).text;
+        if let Some(mark) = self.values.mark(call, arguments.as_deref(), name) {
             bytes(&mut event, field::EVENT_NAME, mark.as_bytes());
+            let named = arguments.filter(|_| self.values.is_named_mark(call));
+            for (at, one) in named.iter().flatten().enumerate() {
+                annotate(&mut event, &at.to_string(), &values::text(&one.value));
+            }
         } else if step == Step::Begin {
             self.name(lane.thread, call.function, &mut event);
             for (at, one) in arguments.iter().flatten().enumerate() {

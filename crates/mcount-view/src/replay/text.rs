@@ -115,7 +115,8 @@ impl<W: Write> Graph<'_, '_, '_, W> {
         }
         self.count += 1;
         let arguments = self.values.arguments(&call);
-        let mark = self.values.mark(&call, arguments.as_deref());
+        let name = &self.names.function(call.function).text;
+        let mark = self.values.whole_mark(&call, arguments.as_deref(), name);
         let arguments = mark.or_else(|| arguments.map(|all| values::arguments(&all)));
         self.held = Some((call, arguments));
         Ok(())

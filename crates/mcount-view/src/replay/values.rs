@@ -17,10 +17,35 @@ impl<'t> Recorded<'t> {
         self.0.as_mut()?.arguments(call)
     }
 
-    /// The text of a marker, if the call with these arguments is one.
-    pub(crate) fn mark(&self, call: &Call, arguments: Option<&[Named]>) -> Option<String> {
+    /// The text of a marker, if the call of `name` with these arguments is one.
+    pub(crate) fn mark(
+        &self,
+        call: &Call,
+        arguments: Option<&[Named]>,
+        name: &str,
+    ) -> Option<String> {
+        if self.is_named_mark(call) {
+            return Some(printable(name).into_owned());
+        }
         let text = arguments?.first().filter(|_| self.is_mark(call))?;
         Some(mark(&text.value))
+    }
+
+    /// The same, with its arguments if it says its name.
+    pub(crate) fn whole_mark(
+        &self,
+        call: &Call,
+        all: Option<&[Named]>,
+        name: &str,
+    ) -> Option<String> {
+        let mark = self.mark(call, all, name)?;
+        let values = all.filter(|all| !all.is_empty() && self.is_named_mark(call));
+        Some(values.map_or_else(|| mark.clone(), |all| format!("{mark}({})", arguments(all))))
+    }
+
+    /// Is the call a marker that says its name?
+    pub(super) fn is_named_mark(&self, call: &Call) -> bool {
+        self.0.as_ref().is_some_and(|values| values.is_named_mark(call.function))
     }
 
     /// Is the call a marker?

@@ -252,6 +252,7 @@ impl Loaded {
     /// What a former recorder has left armed in it, besides what hooks of its file say.
     pub(super) fn left_armed(
         &self,
+        module: Option<&Module>,
         memory: &Memory,
         rooms: &[(u64, u64)],
     ) -> io::Result<Vec<Change>> {
@@ -266,6 +267,11 @@ impl Loaded {
                 let start = self.bias.wrapping_add(header.p_vaddr(endian));
                 found.extend(sites::left_armed(memory, (start, code), rooms)?);
             }
+        }
+        for change in &mut found {
+            let semaphores = module.map(|module| &module.semaphores);
+            let semaphore = semaphores.and_then(|all| all.get(&change.at.wrapping_sub(self.bias)));
+            change.semaphore = semaphore.map(|one| self.bias.wrapping_add(*one));
         }
         Ok(found)
     }

@@ -153,7 +153,7 @@ impl Session {
         // Nobody knows which functions have probes.
         let mut probes = Vec::new();
         for one in program.loaded.iter().filter(|one| one.is_in(&maps)) {
-            probes.extend(one.left_armed(&self.memory, &self.rooms)?);
+            probes.extend(one.left_armed(program.module(one), &self.memory, &self.rooms)?);
         }
         probes.retain(|probe| {
             let after = self.changes.partition_point(|change| change.at <= probe.at);
@@ -189,6 +189,7 @@ impl Session {
             bias: self.block.bias,
             plain: symbols.routines(kind),
             with_values: symbols.routines_with_values(kind),
+            marker: symbols.marker,
         };
         let stubs =
             Stubs::new((self.block.stubs(&self.image), self.block.moved(&self.image)), routines);
@@ -418,7 +419,7 @@ impl Session {
         program.forget_gone(maps, &mut changes);
         count += sites::restore(&self.memory, &changes, &self.rooms)?;
         for one in program.loaded.iter().filter(|one| one.is_in(maps)) {
-            let changes = one.left_armed(&self.memory, &self.rooms)?;
+            let changes = one.left_armed(program.module(one), &self.memory, &self.rooms)?;
             count += sites::restore(&self.memory, &changes, &self.rooms)?;
         }
         Ok(count)

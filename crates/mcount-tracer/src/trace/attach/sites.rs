@@ -8,6 +8,7 @@
 use super::block::is_ours;
 use super::maps::Mapping;
 use crate::trace::image::Image;
+use crate::trace::markers;
 use crate::trace::modules::Hook;
 use crate::trace::pages::Pages;
 use crate::trace::probes::Unit;
@@ -28,13 +29,15 @@ pub(super) struct Change {
     armed: [u8; LONGEST],
     /// What the code that it replaces has become, if it's a probe.
     unit: Option<Unit>,
+    /// What is counted up while it's armed, if it's a marker.
+    pub(super) semaphore: Option<u64>,
 }
 
 impl Change {
     pub(super) fn new((at, function): (u64, u32), idle: &[u8], armed: &[u8]) -> Option<Self> {
         let length = idle.len();
-        let (none, unit) = ([0; LONGEST], None);
-        let mut change = Self { at, function, length, idle: none, armed: none, unit };
+        let (none, unit, semaphore) = ([0; LONGEST], None, None);
+        let mut change = Self { at, function, length, idle: none, armed: none, unit, semaphore };
         change.idle.get_mut(..length)?.copy_from_slice(idle);
         change.armed.get_mut(..length)?.copy_from_slice(armed.get(..length)?);
         Some(change)
@@ -164,6 +167,7 @@ pub(super) fn plan(
         let (site, bytes) = &armed.site;
         let mut change = Change::new((*site, hook.id), area.get(..hook.area.length)?, bytes)?;
         change.unit = armed.unit;
+        change.semaphore = hook.semaphore().map(|semaphore| bias + semaphore);
         changes.push(change);
     }
     changes.sort_unstable_by_key(|change| change.at);
@@ -176,6 +180,8 @@ pub(super) struct Prepared {
     armed: Pages,
     /// How many changes were taken off the list, as neither state is there.
     pub(super) foreign: usize,
+    /// Semaphores of markers that aren't armed yet.
+    semaphores: Vec<u64>,
 }
 
 impl Prepared {
@@ -188,15 +194,18 @@ impl Prepared {
         let now = Pages::read(memory, changes.iter().map(|change| change.at..change.end()))?;
         let mut armed = now.clone();
         let count = changes.len();
+        let mut semaphores = Vec::new();
         changes.retain(|change| {
             let Some(now) = armed.at(change.at, change.length) else { return false };
-            let is_right = now == change.idle() || change.is_armed(now, rooms);
+            let is_idle = now == change.idle();
+            let is_right = is_idle || change.is_armed(now, rooms);
             if is_right {
+                semaphores.extend(change.semaphore.filter(|_| is_idle));
                 now.copy_from_slice(change.armed());
             }
             is_right
         });
-        Ok(Self { now, armed, foreign: count - changes.len() })
+        Ok(Self { now, armed, foreign: count - changes.len(), semaphores })
     }
 
     /// Is all as it was when it was read?
@@ -206,7 +215,8 @@ impl Prepared {
 
     /// Arms it.
     pub(super) fn write(&self, memory: &Memory) -> io::Result<()> {
-        self.armed.write(memory)
+        self.armed.write(memory)?;
+        self.semaphores.iter().try_for_each(|one| markers::count(memory, *one, true))
     }
 }
 
@@ -264,7 +274,8 @@ pub(super) fn switch<'c>(
         let mut bytes = [0; code::SWITCH];
         let switch = change.unit.as_ref().map_or(change.at, |unit| unit.at);
         memory.read(switch, &mut bytes)?;
-        let Some((at, on, off)) = code::switch(switch, bytes) else { continue };
+        let marker = change.unit.as_ref().and_then(Unit::marker_switch);
+        let Some((at, on, off)) = marker.or_else(|| code::switch(switch, bytes)) else { continue };
         let (from, to) = if is_on { (off, on) } else { (on, off) };
         let mut now = from;
         memory.read(at, &mut now)?;
@@ -282,16 +293,21 @@ pub(super) fn restore(
     rooms: &[(u64, u64)],
 ) -> io::Result<usize> {
     let mut pages = Pages::read(memory, changes.iter().map(|change| change.at..change.end()))?;
-    let mut count = 0;
+    let (mut count, mut semaphores) = (0, Vec::new());
     for change in changes {
         let Some(now) = pages.at(change.at, change.length) else { continue };
         if now != change.idle() && change.is_armed(now, rooms) {
             now.copy_from_slice(change.idle());
+            semaphores.extend(change.semaphore);
             count += 1;
         }
     }
     if count != 0 {
         pages.write(memory)?;
+    }
+    for semaphore in semaphores {
+        // Whatever is wrong with it, the code is as it was.
+        let _ = markers::count(memory, semaphore, false);
     }
     Ok(count)
 }

@@ -19,6 +19,9 @@ pub(super) fn check(program: &Program, request: &Request) -> io::Result<()> {
     {
         return Err(io::Error::other(why));
     }
+    if let Some(why) = meant::no_marker(scope).filter(|_| program.hooks() == 0) {
+        return Err(io::Error::other(why));
+    }
     if program.hooks() == 0 && !scope.probe.is_empty() {
         let modules = program.modules.iter().flat_map(|module| &module.hooks);
         let probes: Vec<&str> = scope.probe.iter().map(Pattern::text).collect();

@@ -139,9 +139,7 @@ impl Worker {
         let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
         let mut program = Program::read(process, &memory, &request.scope)?;
         let mut notes = program.notes.clone();
-        if let Some(text) = program.modules.refused(false).count {
-            (request.say)(&text);
-        }
+        program.modules.refused(false).counts.iter().for_each(|text| (request.say)(text));
         describe(&program, &request, &mut notes);
         wanted::check(&program, &request)?;
         sandbox::check(process)?;

@@ -78,7 +78,7 @@ pub(super) fn prepare(
 ) -> Found {
     let wanted = wanted(module, scope);
     let mut found = Found::default();
-    marks::prepare(module, &mut found);
+    marks::prepare(module, &mut found, scope);
     let Some(rules) = processor::VALUES.filter(|_| !wanted.is_empty()) else { return found };
     let is_given = wanted.iter().all(|one| one.given.is_some_and(|given| !one.needs_more(given)));
     let subject = (!is_given).then(|| Subject::open(file, &Search::default(), true).ok()).flatten();
@@ -242,7 +242,7 @@ fn beginnings(hook: &Hook) -> impl Iterator<Item = u64> {
 
 fn wanted<'s>(module: &Module, scope: &'s Scope) -> Vec<Wanted<'s>> {
     let path = module.path.to_string_lossy();
-    let is_meant = |hook: &Hook| hook.is_wanted && !hook.is_mark;
+    let is_meant = |hook: &Hook| hook.is_wanted && !hook.is_mark && hook.marker().is_none();
     let hooks = module.hooks.iter().enumerate().filter(|(_, hook)| is_meant(hook));
     let wanted = hooks.map(|(at, hook)| {
         let name = crate::names::name_of(&hook.name, true);

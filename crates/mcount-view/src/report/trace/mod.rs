@@ -93,7 +93,9 @@ impl Collector<'_, '_> {
         self.timeline.add(call.thread, timeline::Bar::new(call, start, duration));
         if self.recorded.is_mark(call) {
             let arguments = self.recorded.arguments(call);
-            let said = self.recorded.mark(call, arguments.as_deref());
+            let name = self.trace.function(call.function).map(|function| function.name);
+            let name = name.map(String::from_utf8_lossy).unwrap_or_default();
+            let said = self.recorded.whole_mark(call, arguments.as_deref(), &name);
             self.timeline.mark(call.thread, start, said.unwrap_or_default());
         }
         self.stack.push(Open { depth: call.depth, field, function, duration, inner: 0 });
