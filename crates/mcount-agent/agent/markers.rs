@@ -77,7 +77,7 @@ unsafe fn copy_register(at: &Marker, word: u64, value: &mut [u8]) -> bool {
         // SAFETY: the caller promises that the registers are there.
         u128::from(unsafe { general(at, register) }).to_le_bytes()
     } else {
-        let register = (register - VECTORS & 0xf) as usize;
+        let register = ((register - VECTORS) & 0xf) as usize;
         // SAFETY: as above; each has 16 bytes.
         unsafe { at.vectors.add(16 * register).cast::<[u8; 16]>().read_unaligned() }
     };

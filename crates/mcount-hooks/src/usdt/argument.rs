@@ -1,7 +1,7 @@
 //! Where the arguments of a marker are, as a compiler has written it: operands of x86-64 assembly in AT&T's syntax, each with its
 //! size and whether it has a sign: `-4@%eax 8@-16(%rbp) 4@$3`.
 //!
-//! Source: systemtap's wiki, "UserSpaceProbeImplementation"; GNU assembler's manual, "AT&T Syntax: Memory References".
+//! Source: systemtap's wiki, `UserSpaceProbeImplementation`; GNU assembler's manual, "AT&T Syntax: Memory References".
 
 /// A marker's argument.
 #[derive(Debug, Clone, PartialEq, Eq)]

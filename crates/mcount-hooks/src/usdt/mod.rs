@@ -4,7 +4,7 @@
 //! arguments are at that moment ([`Argument`]). If it costs something to compute these, the program only does so while a counter
 //! isn't 0: the *semaphore*.
 //!
-//! Source: systemtap's wiki, "UserSpaceProbeImplementation"; `<sys/sdt.h>` itself.
+//! Source: systemtap's wiki, `UserSpaceProbeImplementation`; `<sys/sdt.h>` itself.
 
 mod argument;
 

@@ -106,13 +106,11 @@ pub(super) fn choose(
         let plan = planner.plan_marker(marker.site).and_then(|plan| {
             let bytes = plan.entry..plan.entry + plan.moved.max(plan.replaced) as u64;
             let other = taken.iter().find(|one| one.start < bytes.end && bytes.start < one.end);
-            match other {
-                Some(other) => Err(Refusal::Taken(other.start)),
-                None => {
-                    taken.push(bytes);
-                    Ok(plan)
-                }
+            if let Some(other) = other {
+                return Err(Refusal::Taken(other.start));
             }
+            taken.push(bytes);
+            Ok(plan)
         });
         let probe = plan.map_err(|why| why.to_string()).and_then(|plan: Plan| {
             let facts = facts(of, marker, &mut symbols);
