@@ -5,7 +5,8 @@
 //! may not read that memory, so a pointer may lead nowhere.
 
 use crate::host::Agent;
-use crate::values::{read, text, words_of};
+use crate::registers::read;
+use crate::values::{text, words_of};
 use mcount_cpu::here::agent::marker;
 use mcount_cpu::marker::Marker;
 use mcount_layout::special::ARGUMENTS;

@@ -76,7 +76,7 @@ fn told(id: u32) -> Option<&'static Recipe> {
 
 /// The words that copy the arguments of the marker with number `id`.
 pub(crate) fn words_of(id: u32) -> &'static [u64] {
-    told(id).map_or(&[], |recipe| words(recipe, false))
+    told(id).map_or(&[], |recipe| words(recipe, Part::Arguments))
 }
 
 /// The recipe of function `id`, as the trace has it. A program may have written over that.
