@@ -90,7 +90,7 @@ unsafe fn copy_register(at: &Marker, word: u64, value: &mut [u8]) -> bool {
 }
 
 unsafe fn copy_memory(at: &Marker, word: u64, value: &mut [u8]) -> bool {
-    let distance = i64::from((word >> 32) as u32 as i32);
+    let distance = i64::from(((word >> 32) as u32).cast_signed());
     // SAFETY: the caller promises that the registers are there.
     let (base, index) = unsafe { (general(at, word >> 8 & 0xff), general(at, word >> 16 & 0xff)) };
     let from = base.wrapping_add(index << (word & SCALE)).wrapping_add_signed(distance);
