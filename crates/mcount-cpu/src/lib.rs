@@ -21,6 +21,7 @@ extern crate std;
 pub mod aarch64;
 pub mod arm;
 pub mod assembly;
+pub mod condition;
 pub mod engine;
 pub mod hook;
 pub mod i386;

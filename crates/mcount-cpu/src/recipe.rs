@@ -2,7 +2,7 @@
 //!
 //! They name registers as x86-64 has them; each processor's agent knows which of its own is meant.
 
-pub mod condition;
+pub use crate::condition;
 
 /// Copies bits 24 to 31 bytes of a source, bits 8 to 15.
 pub const COPY: u64 = 1;

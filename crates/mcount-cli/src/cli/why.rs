@@ -66,9 +66,10 @@ pub(super) fn why(arguments: &WhyArgs) -> io::Result<u8> {
         Ok(options) => options.nops(true),
         Err(error) => return Ok(complain(&error.to_string())),
     };
-    let mut out = stdout(arguments.format == WhyFormat::Text);
+    let is_text = arguments.format == WhyFormat::Text;
+    let mut out = stdout(is_text);
     let image = (arguments.image.as_path(), &arguments.inputs.search());
-    let names = why_marker::print(image, &arguments.functions, (&mut out, arguments.format))?;
+    let names = why_marker::print(image, &arguments.functions, (&mut out, is_text))?;
     if names.is_empty() {
         return Ok(SUCCESS);
     }

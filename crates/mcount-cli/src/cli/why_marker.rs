@@ -1,7 +1,6 @@
 //! `mcount why PROGRAM PROVIDER:NAME`: markers that a program declares with `<sys/sdt.h>`, and whether they can be recorded.
 
 use super::options::globs;
-use super::why::WhyFormat;
 use crate::debug::separate::{Search, Subject};
 use crate::words::{counted, printable};
 use anstyle::{AnsiColor, Style};
@@ -18,7 +17,7 @@ use std::path::Path;
 pub(super) fn print(
     (image, search): (&Path, &Search),
     names: &[String],
-    (out, format): (&mut impl Write, WhyFormat),
+    (out, is_text): (&mut impl Write, bool),
 ) -> io::Result<Vec<String>> {
     let is_marker = |name: &&String| name.contains(':') && !name.contains("::");
     if !names.iter().any(|name| is_marker(&name)) {
@@ -42,9 +41,10 @@ pub(super) fn print(
         for marker in meant {
             let planner = planner.get_or_insert_with(|| Planner::new(subject.bytes()).ok());
             let verdict = verdict(planner.as_ref(), marker);
-            match format {
-                WhyFormat::Text => text(out, marker, &verdict)?,
-                WhyFormat::Jsonl => writeln!(out, "{}", line(image, marker, &verdict))?,
+            if is_text {
+                text(out, marker, &verdict)?;
+            } else {
+                writeln!(out, "{}", line(image, marker, &verdict))?;
             }
         }
     }

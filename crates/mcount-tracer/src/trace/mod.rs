@@ -22,6 +22,7 @@ mod inject;
 mod library;
 mod live;
 mod live_waits;
+mod marker;
 mod markers;
 mod meant;
 mod modules;

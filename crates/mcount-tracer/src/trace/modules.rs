@@ -3,6 +3,7 @@
 
 use super::agent::Routines;
 use super::functions::{Function, Functions};
+use super::marker::Marker;
 use super::markers;
 use super::probes::{self, Chosen, Probe, Refusals, Refused, Subject};
 use super::processor::{self, Area, Position, SITE, STUB, Unusable, nop_length};
@@ -95,6 +96,18 @@ pub(super) struct Hook {
     pub(super) recipe: Option<Arc<Recipe>>,
     /// It's a probe: nothing is there as long as it isn't armed.
     pub(super) probe: Option<Arc<Probe>>,
+}
+
+impl Hook {
+    /// What is known of the marker that it is for, if it's for one.
+    pub(super) fn marker(&self) -> Option<&Marker> {
+        self.probe.as_ref().and_then(|probe| probe.marker())
+    }
+
+    /// The semaphore of that, before the load bias.
+    pub(super) fn semaphore(&self) -> Option<u64> {
+        self.marker().and_then(|marker| marker.semaphore)
+    }
 }
 
 impl Module {

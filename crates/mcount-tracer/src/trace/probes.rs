@@ -10,7 +10,7 @@
 //! `mcount-agent`). Instructions that refer to what's near them stay near their module; if that's too far from the agent, their units are
 //! in room there, and unwinders know nothing of it.
 
-use super::markers::{self, HEAD, LOWERED, Marker, RED_ZONE};
+use super::marker::{self, HEAD, LOWERED, Marker, RED_ZONE};
 use super::processor::{self, SITE, THUNK};
 use super::scope::Scope;
 use crate::words::counted;
@@ -150,7 +150,7 @@ impl Unit {
     /// The unit of a marker at `at`, whose instructions are at `body`, out of its reach; and these.
     pub(super) fn apart(probe: &Probe, bias: u64, at: u64, body: u64) -> Option<(Self, Vec<u8>)> {
         let copy = probe.copy(bias, body).filter(|copy| copy.code.len() <= CODE)?;
-        let code = markers::far(body).to_vec();
+        let code = marker::far(body).to_vec();
         let (index, rows) = ([0; CODE], Vec::new());
         let mut unit = Self { at, head: HEAD, body, index, rows, places: copy.places, code };
         unit.add_row((0, THUNK), row_at(&probe.rows, 0, 0)?)?;
@@ -222,7 +222,7 @@ impl Unit {
 
     /// Its bytes in the agent if it's of the marker with number `id` at `site`, for which `routine` is called.
     pub(super) fn marking(&self, (id, site): (u32, u64), routine: u64) -> Option<Vec<u8>> {
-        let mut bytes = markers::head(self.at, routine)?;
+        let mut bytes = marker::head(self.at, routine)?;
         bytes.extend(&self.code);
         bytes.resize(CODE, TRAP);
         bytes.extend(self.index);
@@ -235,7 +235,7 @@ impl Unit {
 
     /// Where it's switched while threads run, if it's that of a marker; what is there when it's on, and when it's off.
     pub(super) fn marker_switch(&self) -> Option<(u64, [u8; 1], [u8; 1])> {
-        (self.head == HEAD).then(|| markers::switch(self.at))
+        (self.head == HEAD).then(|| marker::switch(self.at))
     }
 
     /// Its bytes elsewhere: the gate, which leads to `way`, and the code.

@@ -1,13 +1,13 @@
 //! Hooks of programs that are run by the recorder become idle, and are armed again, by one store each, while all threads run. That's
 //! for `--budget`, and for signals that pause the recorder.
 
-use super::markers;
 use super::modules::Hook;
 use super::probes;
 use super::processor;
 use super::space::Space;
 use super::told;
 use super::{Process, Recorder, Size, save};
+use super::{marker, markers};
 use crate::words::printable;
 use mcount_ptrace::Memory;
 use mcount_trace::Note;
@@ -100,7 +100,7 @@ impl Recorder {
                 let gate = if hook.probe.is_some() { probes::gate(site, read) } else { Some(site) };
                 match gate {
                     Some(unit) if hook.marker().is_some() => {
-                        let (at, armed, idle) = markers::switch(unit);
+                        let (at, armed, idle) = marker::switch(unit);
                         let _ = memory.write(at, if on { &armed } else { &idle });
                     }
                     Some(site) => switch_site(memory, site, on),

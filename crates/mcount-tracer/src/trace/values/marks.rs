@@ -9,7 +9,7 @@ use super::Found;
 use super::describe::{Description, Role};
 use super::types::Type;
 use crate::trace::given::{GivenSignature, GivenType};
-use crate::trace::markers::Marker;
+use crate::trace::marker::Marker;
 use crate::trace::modules::{Hook, Module};
 use crate::trace::recipe::Recipe;
 use crate::trace::scope::Scope;
