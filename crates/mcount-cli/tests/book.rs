@@ -6,6 +6,8 @@
 //! `MCOUNT_BLESS=1` writes what the commands print into the pages.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use rayon::prelude::*;
 use std::fmt::Write as _;
 use std::os::unix::fs::symlink;
@@ -96,7 +98,7 @@ fn script(page: &Page, commands: &[(book::Command, bool)]) -> String {
         writeln!(script, "{}", typed(&command.line)).unwrap();
     }
     let end = commands.len();
-    writeln!(script, "printf '\\n{MARK} {end} %d\\n' $?\nkill -9 $(jobs -p) 2>/dev/null").unwrap();
+    writeln!(script, "printf '\\n{MARK} {end} %d\\n' $?").unwrap();
     script
 }
 
@@ -128,7 +130,7 @@ fn run(page: &Page, commands: &[(book::Command, bool)]) -> Vec<Printed> {
     let output = tempfile::NamedTempFile::new_in(path("bin")).unwrap();
     let printed = output.reopen().unwrap();
     let searched = std::env::var("PATH").unwrap_or_default();
-    let status = Command::new("timeout")
+    let mut shell = Command::new("timeout")
         .args(["-k", "5", SECONDS, "bash", "bin/script"])
         .current_dir(folder.path())
         .env("PATH", format!("{}:{searched}", path("bin").display()))
@@ -137,8 +139,13 @@ fn run(page: &Page, commands: &[(book::Command, bool)]) -> Vec<Printed> {
         .stdin(Stdio::null())
         .stdout(printed.try_clone().unwrap())
         .stderr(printed)
-        .status();
-    status.unwrap();
+        .spawn()
+        .unwrap();
+    // `timeout` leads a process group, which has what the page started, and what that started: a program that
+    // `mcount trace` runs outlives `mcount`.
+    let group = Pid::from_raw(i32::try_from(shell.id()).unwrap());
+    shell.wait().unwrap();
+    let _ = killpg(group, Signal::SIGKILL);
     let text = String::from_utf8_lossy(&files::read(output.path()).unwrap()).into_owned();
     let mut printed: Vec<Printed> = Vec::new();
     for part in text.split(&format!("\n{MARK} ")).skip(1) {

@@ -559,6 +559,17 @@ fn recording_needs_no_reader() {
 }
 
 #[test]
+fn help_is_read_to_its_end() {
+    let room = room();
+    for (arguments, most) in
+        [(&["--help"][..], 59), (&["trace", "--help"], 89), (&["attach", "--help"], 99)]
+    {
+        let lines = mcount(&room, arguments).stdout.lines().count();
+        assert!(lines <= most, "{arguments:?}: {lines} lines");
+    }
+}
+
+#[test]
 fn man_pages_are_written() {
     let room = Room::new().unwrap();
     assert_eq!(mcount(&room, &["man", "."]).code, Some(0));

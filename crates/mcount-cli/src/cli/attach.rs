@@ -23,7 +23,8 @@ process. Then all hooks are NOPs again, and the process runs on.
 Send SIGUSR1 to mcount attach to pause or resume, and SIGUSR2 to write the calls of --ring to a trace of \
 their own.
 
-Unless --ring or --max-size says otherwise, mcount keeps the newest 480M of calls.
+Unless --ring or --max-size says otherwise, mcount keeps the newest 480M of calls. An option that takes a \
+pattern, glob or condition may be given again.
 
 If another mcount attach of yours has the process, --filter and --exclude change the functions that it \
 traces from now on.

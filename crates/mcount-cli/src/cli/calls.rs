@@ -11,47 +11,45 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "options of the command line")]
 pub(super) struct CallsArgs {
-    /// Trace only these functions; may be given again
+    /// Trace only these functions
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     filter: Vec<String>,
     /// Trace only functions of these source files, by debug information: a glob of paths, or of names such
-    /// as 'parse*.c'; may be given again
+    /// as 'parse*.c'
     #[arg(long, value_name = "GLOB", help_heading = "Which calls")]
     file: Vec<String>,
-    /// Trace only functions that have so many bytes of code, or more, such as 64 or 1K; of library calls, all
+    /// Trace only functions of this many bytes of code or more: 64, 1K
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Which calls")]
     min_function_size: Option<u64>,
-    /// Trace only functions that have so many bytes of code, or fewer
+    /// Trace only functions of this many bytes of code or fewer
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Which calls")]
     max_function_size: Option<u64>,
-    /// Trace these functions even if they were compiled without hooks; may be given again. '*@libssl*' means
-    /// all functions of a library
+    /// Trace these functions even if they were compiled without hooks; '*@libssl*': all those of a library
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
     probe: Vec<String>,
-    /// Record these markers, which programs and libraries declare with <sys/sdt.h> (USDT), and their arguments:
-    /// 'python:function__*', 'libstdcxx:throw@libstdc*'; may be given again
+    /// Record these markers of <sys/sdt.h> (USDT) and their arguments, such as 'python:function__*' or
+    /// 'libstdcxx:throw@libstdc*'
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
     mark: Vec<String>,
-    /// Leave these functions out; may be given again
+    /// Leave these functions out
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     exclude: Vec<String>,
     /// Trace calls of these functions, too, where they leave a module with hooks, or the program, through its
-    /// PLT or GOT: those of libraries, which need no hooks; may be given again. The module of NAME@MODULE is the
-    /// one that the function is in
+    /// PLT or GOT. The functions need no hooks, and are in the module of NAME@MODULE
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
     library_calls: Vec<String>,
-    /// Trace only these functions and what they call; may be given again
+    /// Trace only these functions and what they call
     #[arg(long, value_name = "PATTERN", value_parser = ordered, help_heading = "Which calls")]
     only_under: Vec<Ordered>,
     /// Leave out these functions and what they call. Of several that match, here or in --only-under, the
     /// last one counts
     #[arg(long, value_name = "PATTERN", value_parser = ordered, help_heading = "Which calls")]
     not_under: Vec<Ordered>,
-    /// Record nothing until one of these functions is called; may be given again. Its call is recorded
+    /// Record nothing until one of these functions is called
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
     start_at: Vec<String>,
-    /// Record nothing more once one of these functions is called, until one of --start-at is; may be given again.
-    /// Its call is recorded. With --ring, the trace has what happened before
+    /// Record nothing after the call of one of these functions, until one of --start-at is called. With --ring, the
+    /// trace has what happened before
     #[arg(
         long,
         value_name = "PATTERN",
@@ -62,24 +60,21 @@ pub(super) struct CallsArgs {
     /// Patterns are regular expressions, found anywhere in a name
     #[arg(long, help_heading = "Which calls")]
     regex: bool,
-    /// Trace calls with fewer than N callers: 1 is the outermost. Functions of --only-under count from
-    /// themselves on
+    /// Trace calls with fewer than N callers: 1 is the outermost, or one of --only-under
     #[arg(long, value_name = "N", value_parser = depth, help_heading = "Which calls")]
     depth: Option<u64>,
     /// Trace calls that took this long, such as 10us or 0.5s
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Which calls")]
     min_duration: Option<u64>,
-    /// Record the arguments of these functions, as debug information describes them; may be given again. Where
-    /// there is none, say what they are: 'SSL_write(p, s, i32) -> i32'. Types: i8 to i64, u8 to u64, f32, f64, bool, c (a
-    /// character), s (a C string), p (a pointer), _ (not recorded)
+    /// Record the arguments of these functions. Without debug information, say what they are: 'SSL_write(p, s, i32)
+    /// -> i32'; i8 to i64, u8 to u64, f32, f64, bool, c (character), s (C string), p (pointer), _ (nothing)
     #[arg(long, value_name = "PATTERN", help_heading = "What is recorded")]
     args: Vec<String>,
-    /// Record the results of these functions; may be given again
+    /// Record the results of these functions
     #[arg(long, value_name = "PATTERN", help_heading = "What is recorded")]
     results: Vec<String>,
     /// Of the functions of --args and --results, record only calls for which this holds, such as 'size > 4096',
-    /// 'result < 0' or 'name == "x" && !(fd == 0)'. Names are those of parameters, or arg1, arg2 and so on; a function
-    /// that lacks them is recorded as ever. What a call that's left out calls is recorded; may be given again
+    /// 'result < 0' or 'name == "x"'
     #[arg(
         long = "if",
         value_name = "CONDITION",
@@ -96,8 +91,7 @@ pub(super) struct CallsArgs {
         ]
     )]
     entries: bool,
-    /// Record when threads were off the CPU even if that costs more than 2 %, and warn if the kernel forbids it. Such
-    /// times are calls of linux:schedule, or of 'linux:schedule (preempted)'; self time excludes them
+    /// Record when threads were off the CPU even if that costs more than 2 %, and warn if the kernel forbids it
     #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
     context_switches: bool,
     /// Record functions with hooks only: no library calls that wait (locks, sleep, read, poll and the like), and no time
@@ -114,8 +108,7 @@ pub(super) struct CallsArgs {
         conflicts_with_all = ["only_under", "not_under", "depth", "min_duration"]
     )]
     pub(super) budget: Option<f64>,
-    /// Time source: the processor's time-stamp counter; or none, which records only order and counts, and is
-    /// faster
+    /// The processor's time-stamp counter; or none, which records order and counts, and is faster
     #[arg(long, value_enum, default_value = "tsc", help_heading = "What is recorded")]
     clock: Clock,
     /// Keep only the newest calls, in this many bytes

@@ -23,7 +23,8 @@ the program starts, too.
 
 A pattern is a glob of function names, NAME@MODULE, or @MODULE; names can be those of the source \
 (of C++ with or without arguments) or those of the symbol table. Functions that no pattern asks for stay \
-as fast as they are. Sizes are bytes, or end in K, M or G.
+as fast as they are. An option that takes a pattern, glob or condition may be given again. Sizes are bytes, or end in \
+K, M or G.
 
 Send SIGUSR1 to mcount to pause or resume, and SIGUSR2 to write the calls of --ring to a trace of \
 their own.
@@ -47,11 +48,10 @@ pub(super) struct TraceArgs {
     output: Option<PathBuf>,
     #[command(flatten)]
     calls: CallsArgs,
-    /// Print the calls when the program has ended, as mcount replay does. Without --output, no trace is
-    /// left behind
+    /// Print the calls at the end, as mcount replay does; -o keeps the trace
     #[arg(long)]
     print: bool,
-    /// Print which functions would be traced, as patterns, and don't run the program
+    /// Print which functions would be traced, and run nothing
     #[arg(long, visible_alias = "dry-run", conflicts_with_all = ["print", "output"])]
     list: bool,
     /// Compress the trace when the program has ended, as mcount compress does
