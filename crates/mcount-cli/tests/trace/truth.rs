@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use testkit::elsewhere;
 
 /// How long a program may run, traced or not.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What became of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
