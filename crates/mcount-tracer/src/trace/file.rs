@@ -403,18 +403,23 @@ impl TraceFile {
 
     /// The processes that have recorded calls.
     pub(super) fn processes(&self) -> BTreeSet<u32> {
+        const SPAN: usize = directory::SPAN as usize;
         let chunks = self.shared.given_out();
         let mut found = BTreeSet::new();
-        for chunk in (0..chunks).filter(|chunk| !chunk.is_multiple_of(directory::SPAN)) {
-            let mut bytes = [0; directory::DESCRIPTOR_SIZE];
-            let read = self.shared.file.read_exact_at(&mut bytes, descriptor(chunk));
-            let field = |offset: usize| {
-                let bytes = bytes.get(offset..offset + 4)?;
-                bytes.try_into().ok().map(u32::from_ne_bytes)
-            };
-            if read.is_ok() && field(directory::KIND) == Some(chunk::CALLS) {
-                found.extend(field(directory::PID));
+        for directory in (0..chunks).step_by(SPAN) {
+            // All of its descriptors at once: large traces have thousands, and this is asked again and again.
+            let count = usize::try_from(chunks - directory).unwrap_or(SPAN).min(SPAN);
+            let mut bytes = vec![0; count * directory::DESCRIPTOR_SIZE];
+            if !self.read(descriptor(directory), &mut bytes) {
+                continue;
             }
+            // The first one would be the directory's own.
+            let all = bytes.as_chunks::<{ directory::DESCRIPTOR_SIZE }>().0.iter().skip(1);
+            let field = |of: &[u8], offset: usize| {
+                Some(u32::from_ne_bytes(*of.get(offset..)?.first_chunk::<4>()?))
+            };
+            let calls = all.filter(|one| field(*one, directory::KIND) == Some(chunk::CALLS));
+            found.extend(calls.filter_map(|one| field(one, directory::PID)));
         }
         found
     }
