@@ -370,12 +370,16 @@ mod tests {
             assert_eq!(parsed.text(), condition);
         }
         assert!(!Condition::parse("result < 0").unwrap().holds(&arguments(), None));
+        // As many words and signs as there may be, but for one.
+        let long = Condition::parse(&(["size == 1"; 250].join("||"))).unwrap();
+        assert!(!long.holds(&arguments(), None) && long.split().is_ok());
     }
 
     #[test]
     fn errors_have_a_column() {
         let long = format!("name == \"{}\"", "x".repeat(65));
         let deep = format!("{}a{}", "(".repeat(100), ")".repeat(100));
+        let endless = "a||".repeat(50_000);
         let rows = [
             ("", 1),
             ("size >", 7),
@@ -398,6 +402,7 @@ mod tests {
             ("size ? 3", 6),
             (&long, 9),
             (&deep, 65),
+            (&endless, 1501),
         ];
         for (condition, column) in rows {
             let error = Condition::parse(condition).unwrap_err();

@@ -5,6 +5,9 @@ use super::{Comparison, ConditionError, LONGEST, Node, Operand};
 /// How deep parentheses and signs may be nested.
 const DEEPEST: usize = 64;
 
+/// How many words and signs a condition has at most: what is made of them is as deep as a chain of && or || is long.
+const MOST: usize = 1000;
+
 /// What a condition says.
 pub(super) fn node(text: &str) -> Result<Node, ConditionError> {
     let tokens = tokens(text)?;
@@ -59,6 +62,9 @@ fn tokens(text: &str) -> Result<Vec<Placed>, ConditionError> {
         rest = rest.trim_start();
         let at = text.len() - rest.len();
         let Some(first) = rest.chars().next() else { return Ok(all) };
+        if all.len() == MOST {
+            return Err(wrong(text, at, format!("a condition has at most {MOST} words and signs")));
+        }
         if let Some((sign, token)) = SIGNS.iter().find(|(sign, _)| rest.starts_with(sign)) {
             all.push((at, token.clone()));
             rest = rest.get(sign.len()..).unwrap_or_default();
