@@ -4,6 +4,7 @@
 use crate::Test;
 use crate::attach::{Attached, Waiting, text};
 use crate::truth::Room;
+use object::{Object, ObjectSection, ObjectSymbol};
 use std::path::Path;
 use std::process::Command;
 
@@ -52,11 +53,12 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(move || traced("gcc", &["-O2"], options)),
     });
-    let others: [(&str, Check); 5] = [
+    let others: [(&str, Check); 6] = [
         ("attach", attached),
         ("refused", refused),
         ("formats", formats),
         ("nothing", nothing),
+        ("no-semaphore", no_semaphore),
         ("throw", throw),
     ];
     let others = others.map(|(name, run)| Test {
@@ -219,6 +221,35 @@ fn nothing() -> Result<(), String> {
     } else {
         Err(format!("{ended:?}"))
     }
+}
+
+/// A damaged note says that the semaphore is in the code, in constants or nowhere. The program is as it was.
+fn no_semaphore() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2"], "declared.c")?;
+    let untraced = room.run("untraced", &mut Command::new(&program))?;
+    let bytes = testkit::files::read(&program)?;
+    let file = object::File::parse(&*bytes).map_err(text)?;
+    let address = |section: &str| file.section_by_name(section).map(|section| section.address());
+    let main = file.symbol_by_name("main").map(|main| main.address());
+    let notes = file.section_by_name(".note.stapsdt").and_then(|notes| notes.file_range());
+    let (start, size) = notes.ok_or("no notes")?;
+    let semaphore = address(".probes").ok_or("no semaphore")?.to_le_bytes();
+    let places = [main, address(".rodata"), address(".text"), Some(8), Some(u64::MAX - 1)];
+    for place in places.into_iter().flatten() {
+        let mut damaged = bytes.clone();
+        let (start, end) = (usize::try_from(start), usize::try_from(start + size));
+        let notes = damaged.get_mut(start.map_err(text)?..end.map_err(text)?).ok_or("no notes")?;
+        let at = notes.windows(8).position(|word| word == semaphore).ok_or("not in a note")?;
+        notes.iter_mut().skip(at).zip(place.to_le_bytes()).for_each(|(old, new)| *old = new);
+        testkit::files::write(&program, &damaged)?;
+        let mut command = mcount(&[&["trace", "--plain"], MARKS].concat());
+        let ended = room.run("traced", command.arg("--").arg(&program))?;
+        if (&ended.stdout, ended.code) != (&untraced.stdout, untraced.code) {
+            return Err(format!("{place:#x}: {ended:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// The system's C++ library says what it throws and catches, if its notes are there.

@@ -10,8 +10,9 @@ mod argument;
 
 pub use self::argument::{Argument, Kind, Place, arguments};
 
+use object::elf::{PF_W, PF_X};
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection};
+use object::{Endianness, Object, ObjectSection, ObjectSegment, SegmentFlags};
 
 /// A marker of a file. Addresses are those of the file (`p_vaddr`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub struct Marker<'d> {
     pub name: &'d str,
     /// Where its NOP is.
     pub site: u64,
-    /// Two bytes of data. Unless they're 0, the program computes the arguments.
+    /// Two bytes of data that the program may write. Unless they're 0, it computes the arguments.
     pub semaphore: Option<u64>,
     /// Where its arguments are, as the note says it.
     pub arguments: &'d str,
@@ -56,9 +57,24 @@ pub fn markers<'d>(file: &ElfFile64<'d, Endianness>) -> Vec<Marker<'d>> {
             found.extend(note.and_then(|description| marker(description, is_big, base)));
         }
     }
+    for marker in &mut found {
+        marker.semaphore = marker.semaphore.filter(|at| is_counter(file, *at));
+    }
     found.sort_by(|one: &Marker<'_>, other| (one.site, one.name).cmp(&(other.site, other.name)));
     found.dedup();
     found
+}
+
+/// Whether a counter can be at an address: in data that the program may write, and in the section that `<sys/sdt.h>` wants them
+/// in, if there's one. Whoever arms the marker writes there, and a damaged note may lead into anything else.
+fn is_counter(file: &ElfFile64<'_, Endianness>, at: u64) -> bool {
+    let holds = |start: u64, size: u64| start <= at && size >= 2 && at - start <= size - 2;
+    let is_data = file.segments().any(|segment| {
+        let SegmentFlags::Elf { p_flags, .. } = segment.flags() else { return false };
+        p_flags & (PF_W | PF_X) == PF_W && holds(segment.address(), segment.size())
+    });
+    let section = file.section_by_name(".probes");
+    is_data && section.is_none_or(|section| holds(section.address(), section.size()))
 }
 
 /// The marker that a note describes.

@@ -403,14 +403,17 @@ impl TraceFile {
 
     /// The processes that have recorded calls.
     pub(super) fn processes(&self) -> BTreeSet<u32> {
-        const SPAN: usize = directory::SPAN as usize;
         let chunks = self.shared.given_out();
         let mut found = BTreeSet::new();
-        for directory in (0..chunks).step_by(SPAN) {
+        let mut directory = 0;
+        while directory < chunks {
             // All of its descriptors at once: large traces have thousands, and this is asked again and again.
-            let count = usize::try_from(chunks - directory).unwrap_or(SPAN).min(SPAN);
-            let mut bytes = vec![0; count * directory::DESCRIPTOR_SIZE];
-            if !self.read(descriptor(directory), &mut bytes) {
+            let count = (chunks - directory).min(directory::SPAN);
+            let mut bytes =
+                vec![0; usize::try_from(count).unwrap_or(0) * directory::DESCRIPTOR_SIZE];
+            let is_read = self.read(descriptor(directory), &mut bytes);
+            directory += directory::SPAN;
+            if !is_read {
                 continue;
             }
             // The first one would be the directory's own.
