@@ -113,7 +113,15 @@ fn traced(
     if (ended.code, &ended.stdout) != (untraced.code, &untraced.stdout) {
         return Err(format!("{untraced:?}, traced {ended:?}"));
     }
-    counts(&room.trace("traced")?, &warnings(&ended.stderr), limited)
+    counts(&room.trace("traced")?, &warnings(&ended.stderr), limited)?;
+    // Leaks are looked for by default. Under a tracer, that makes the program fail.
+    let ended = room.run("leaks", &mut tracer(program))?;
+    let has_said = warnings(&ended.stderr).contains("detect_leaks=0");
+    if has_said == ended.stderr.contains("LeakSanitizer has encountered a fatal error") {
+        Ok(())
+    } else {
+        Err(format!("looking for leaks: {ended:?}"))
+    }
 }
 
 /// What is said, but for what the program says: a fuzzer tells much.

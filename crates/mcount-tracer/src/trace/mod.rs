@@ -212,6 +212,7 @@ struct Recorder {
 pub fn run(mut request: Request) -> io::Result<Outcome> {
     request.scope.check()?;
     let why = request.command.first().and_then(|command| sanitizers::of_program(command));
+    let leaks = request.command.first().and_then(|command| sanitizers::leaks_of_program(command));
     let why = why.filter(|_| !request.scope.entries);
     if let Some(why) = why {
         request.scope.confines_waits = false;
@@ -225,6 +226,12 @@ pub fn run(mut request: Request) -> io::Result<Outcome> {
         .map_err(|error| about(&request.output, error))?;
     let mut outcome = record(request, agent, trace)?;
     outcome.notes.extend(why.map(|why| format!("warning: {why}: only entries are recorded")));
+    let leaks = leaks.filter(|_| outcome.ended != Ended::Code(0));
+    outcome.notes.extend(leaks.map(|variable| {
+        format!(
+            "warning: LeakSanitizer makes a program that is traced fail; set {variable}=detect_leaks=0"
+        )
+    }));
     Ok(outcome)
 }
 
