@@ -39,7 +39,10 @@ enum mcount_kind {
     MCOUNT_KIND_CALL = 1,      /* a call of the hook symbol */
     MCOUNT_KIND_NOP = 2,       /* a NOP in place of such a call */
     MCOUNT_KIND_PATCHABLE = 3, /* an area of NOPs from -fpatchable-function-entry */
-    MCOUNT_KIND_LITERAL = 4    /* the hook's address in a literal pool */
+    MCOUNT_KIND_LITERAL = 4,   /* the hook's address in a literal pool */
+    MCOUNT_KIND_SLED = 5,      /* the sled of LLVM's XRay at the entry of a function */
+    MCOUNT_KIND_EXIT_SLED = 6, /* in a list: the sled at a return or a tail call */
+    MCOUNT_KIND_EVENT_SLED = 7 /* in a list: the sled of an event */
 };
 
 #define MCOUNT_SITE_RECORDED 1u    /* it's in the table */

@@ -14,6 +14,8 @@
 /* Has no hook, whatever the compiler's options are. */
 #if defined __s390x__ && !defined __clang__
 #define BARE no_instrument_function, patchable_function_entry(0), hotpatch(0, 0)
+#elif defined __clang__ && defined __x86_64__
+#define BARE no_instrument_function, patchable_function_entry(0), xray_never_instrument
 #else
 #define BARE no_instrument_function, patchable_function_entry(0)
 #endif

@@ -52,6 +52,11 @@ NI static long work(int n) {
 #endif
     return sum + deep(200);
 }
+#ifdef SLEDS
+/* Of LLVM's XRay: <xray/xray_interface.h>. */
+int __xray_patch(void);
+int __xray_unpatch(void);
+#endif
 #ifdef INSIDE
 #include <signal.h>
 #include <ucontext.h>
@@ -132,6 +137,13 @@ QUIET int main(void) {
 #ifdef OPENS
         if (!strcmp(line, "open\n")) {
             printf("opened %d\n", dlopen(getenv("PLUGIN"), RTLD_NOW) != 0);
+            fflush(stdout);
+            continue;
+        }
+#endif
+#ifdef SLEDS
+        if (!strcmp(line, "patch\n") || !strcmp(line, "unpatch\n")) {
+            printf("%d\n", *line == 'p' ? __xray_patch() : __xray_unpatch());
             fflush(stdout);
             continue;
         }

@@ -7,7 +7,7 @@ use crate::debug::Sections;
 use crate::debug::functions::{Definition, Facts, Hooks, Inlined};
 use crate::inlined::{InlinedCode, InlinedPlaces};
 use crate::output::name_of;
-use mcount::{CallSite, Exclusion, Function, Functions};
+use mcount::{CallSite, Exclusion, Function, Functions, Kind};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -207,6 +207,9 @@ impl<'k> Knowledge<'k> {
     /// Whether the table has `site` of `function`, and why not.
     fn with_site(&self, function: &Function, site: &CallSite) -> (Reason, String) {
         let what = site_in_words(site);
+        if site.kind == Some(Kind::Sled) {
+            return (Reason::Recorded, format!("{what}, in the compiler's list"));
+        }
         if site.recorded {
             return (Reason::Recorded, format!("{what}, recorded"));
         }
@@ -437,6 +440,7 @@ fn site_in_words(site: &CallSite) -> String {
         (Some(kind), None) => match kind.name() {
             "patchable" => "a patchable entry".to_owned(),
             "nop" => "a NOP".to_owned(),
+            "sled" => "an XRay sled".to_owned(),
             name => format!("a {name}"),
         },
         (None, None) => "a site".to_owned(),

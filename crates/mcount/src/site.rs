@@ -20,6 +20,12 @@ pub enum Kind {
     Patchable,
     /// The hook's address in a literal pool, from which the function loads it.
     Literal,
+    /// The sled at the entry of a function (`-fxray-instrument`): a jump over NOPs.
+    Sled,
+    /// The sled at a return, or at a tail call. It's an entry of the compiler's list, and no hook.
+    ExitSled,
+    /// The sled of an event that the source has the program write. It's an entry of the compiler's list, and no hook.
+    EventSled,
 }
 
 impl Kind {
@@ -31,6 +37,9 @@ impl Kind {
             Self::Nop => "nop",
             Self::Patchable => "patchable",
             Self::Literal => "literal",
+            Self::Sled => "sled",
+            Self::ExitSled => "exit-sled",
+            Self::EventSled => "event-sled",
         }
     }
 }
@@ -86,7 +95,7 @@ pub struct CallSite {
     pub hook: Option<Arc<str>>,
     /// How many bytes become NOPs, or are NOPs.
     pub size: Option<u64>,
-    /// Whether it is in the table.
+    /// Whether it is in the table. Sleds are in their own (`xray_instr_map`).
     pub recorded: bool,
     /// Whether the policy excludes it from the table.
     pub excluded: bool,

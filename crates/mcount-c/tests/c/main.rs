@@ -55,6 +55,7 @@ fn site(out: &mut String, site: &CallSite) {
         Some(Kind::Nop) => 2,
         Some(Kind::Patchable) => 3,
         Some(Kind::Literal) => 4,
+        Some(Kind::Sled) => 5,
         _ => 0,
     };
     let flags =

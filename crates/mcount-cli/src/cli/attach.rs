@@ -14,8 +14,8 @@ use std::time::Duration;
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
-The process needs no preparation but hooks: its program is compiled with -fpatchable-function-entry=5, or \
-with -pg, with or without -mfentry. mcount traces all its threads, and the processes that it makes by fork \
+The process needs no preparation but hooks: its program is compiled with -fpatchable-function-entry=5, \
+with -pg, with or without -mfentry, or with clang's -fxray-instrument. mcount traces all its threads, and the processes that it makes by fork \
 meanwhile, but no program that it executes and no library that it loads later. It also records library calls that \
 wait, and when threads are off the CPU; --plain leaves these out. Tracing ends with ^C, SIGTERM, --duration, --calls, or the \
 process. Then all hooks are NOPs again, and the process runs on.

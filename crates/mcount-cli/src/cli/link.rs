@@ -45,7 +45,9 @@ use crate::response;
 use crate::stand_in::{self, Said, StandIn};
 use crate::words::{counted, printable};
 use clap::Args;
-use mcount::{Base, Fill, Kind, LateOptions, LateTable, ObjectOptions, Options, table_object};
+use mcount::{
+    Base, CallSite, Fill, Kind, LateOptions, LateTable, ObjectOptions, Options, table_object,
+};
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
@@ -368,7 +370,9 @@ impl Driver<'_> {
     fn sites_of(&self, object: &[u8]) -> mcount::Result<(LateTable, usize)> {
         let object = mcount::File::parse(object)?.with_options(&self.options);
         let (table, sites) = (object.placeholder()?, object.sites()?.sites);
-        Ok((table, sites.iter().filter(|site| !site.excluded).count()))
+        // Sleds stay in the compiler's own list.
+        let wanted = |site: &&CallSite| !site.excluded && site.kind != Some(Kind::Sled);
+        Ok((table, sites.iter().filter(wanted).count()))
     }
 
     /// The table that the image should have, and how to give it to the image.

@@ -48,7 +48,15 @@ const BUILDS: &[Build] = &[
         "served-throw.cpp",
     ),
     ("throw-clang", "clang++", HOOKS, "served-throw.cpp"),
+    #[cfg(target_arch = "x86_64")]
+    ("sleds", "clang", SLEDS, "served.c"),
+    #[cfg(target_arch = "x86_64")]
+    ("sleds-throw", "clang++", SLEDS, "served-throw.cpp"),
 ];
+
+/// Sleds, and LLVM's runtime for them.
+pub(crate) const SLEDS: &[&str] =
+    &["-O2", "-fxray-instrument", "-fxray-instruction-threshold=1", "-DSLEDS"];
 
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();

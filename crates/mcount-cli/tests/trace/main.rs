@@ -26,6 +26,7 @@ mod programs;
 mod reader;
 mod sanitizers;
 mod sizes;
+mod sleds;
 mod steps;
 mod surroundings;
 mod told;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         .chain(clocks::tests())
         .chain(sanitizers::tests())
         .chain(sizes::tests())
+        .chain(sleds::tests())
         .chain(waits::tests());
     let tests =
         tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());

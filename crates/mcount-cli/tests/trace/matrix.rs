@@ -56,6 +56,14 @@ pub(crate) const HOOKS: &[Hooks] = &[
     // Elsewhere, clang's calls of `mcount` are three bytes among other instructions.
     Hooks { gcc: false, fixed_only: true, ..both("pg-large", &["-pg", "-mcmodel=large"]) },
     both("fentry-large", &["-pg", "-mfentry", "-mcmodel=large"]),
+    Hooks { gcc: false, ..both("xray", XRAY) },
+    Hooks {
+        gcc: false,
+        ..both(
+            "xray-alone-cet",
+            &["-fxray-instrument", THRESHOLD, "-fnoxray-link-deps", "-fcf-protection"],
+        )
+    },
     Hooks {
         name: "nop-mcount",
         flags: &["-pg", "-mfentry", "-mnop-mcount", "-mrecord-mcount"],
@@ -64,6 +72,12 @@ pub(crate) const HOOKS: &[Hooks] = &[
         fixed_only: true,
     },
 ];
+
+/// Has clang leave sleds in short functions, too.
+const THRESHOLD: &str = "-fxray-instruction-threshold=1";
+
+/// Sleds, and LLVM's runtime for them.
+pub(crate) const XRAY: &[&str] = &["-fxray-instrument", THRESHOLD];
 
 /// How a program is optimized and linked.
 struct Link {

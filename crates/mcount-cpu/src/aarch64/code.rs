@@ -101,6 +101,15 @@ pub struct Area {
     pub is_call: bool,
 }
 
+/// Is there a sled of LLVM's XRay at the start of `code`: a branch over seven NOPs? The branch is the hook; where it becomes a jump to a stub,
+/// the function goes on with the NOPs.
+fn is_sled(code: &[u8]) -> bool {
+    /// `b .+32`
+    const OVER_NOPS: [u8; 4] = 0x1400_0008_u32.to_le_bytes();
+    let sled = code.get(..32).and_then(|all| all.strip_prefix(&OVER_NOPS));
+    sled.is_some_and(|nops| nops.chunks_exact(SITE).all(|word| word == NOP))
+}
+
 /// Where the hook of a function is to be looked for by [`Area::find`], if unwind information has the function begin at
 /// `start`, an address, with `code` there, and there are NOPs before it or in it. clang has it begin at the symbol, gcc after the
 /// NOPs. The last one of these is executed wherever among them the entry is.
@@ -121,7 +130,7 @@ impl Area {
     pub fn find(code: &[u8]) -> Result<Self, Unusable> {
         let start = if PADS.iter().any(|pad| code.starts_with(pad)) { 4 } else { 0 };
         let hook = code.get(start..).unwrap_or_default();
-        if hook.starts_with(&NOP) {
+        if hook.starts_with(&NOP) || is_sled(hook) {
             return Ok(Self { start, length: SITE, is_call: false });
         }
         match hook {
@@ -383,6 +392,9 @@ mod tests {
             (&[0x97ff_fffe], area(0, true)),
             (&[0xd503_245f, 0xa9bf_7bfd], Err(Unusable::NotAHook)),
             (&[0x1400_0001], Err(Unusable::NotAHook)),
+            (&[0x1400_0008, NOP, NOP, NOP, NOP, NOP, NOP, NOP, 0xd65f_03c0], area(0, false)),
+            (&[0x1400_0008, NOP, NOP, NOP, NOP, NOP, NOP], Err(Unusable::NotAHook)),
+            (&[0x1400_0008, NOP, NOP, NOP, NOP, NOP, NOP, 0xd65f_03c0], Err(Unusable::NotAHook)),
             (&[], Err(Unusable::NotAHook)),
         ];
         for (words, expected) in table {

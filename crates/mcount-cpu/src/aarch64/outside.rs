@@ -64,6 +64,8 @@ pub const MACHINE: u16 = 183;
 /// A word of the agent or of a module is to have the load bias and its addend (ELF for the Arm 64-bit Architecture, 5.7.14).
 pub const RELATIVE: u32 = 1027;
 
+/// Bytes of the jump with which a sled of LLVM's XRay begins. Its runtime may have written behind that.
+pub const SLED_JUMP: usize = 4;
 /// How many bytes at the start of a function its prologue may have.
 pub const PROLOGUE: usize = 256;
 /// What to compile with.

@@ -65,6 +65,8 @@ pub const MACHINE: u16 = 243;
 /// A word of the agent or of a module is to have the load bias and its addend (RISC-V psABI, "Relocations").
 pub const RELATIVE: u32 = 3;
 
+/// Bytes of the jump with which a sled of LLVM's XRay begins: none is known here.
+pub const SLED_JUMP: usize = 0;
 /// How many bytes at the start of a function its prologue may have.
 pub const PROLOGUE: usize = 256;
 /// What to compile with.

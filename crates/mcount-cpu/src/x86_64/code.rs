@@ -2,7 +2,8 @@
 //!
 //! An armed site is `e9 rel32`, a jump to the site's *stub*; an idle one is a five-byte NOP. What
 //! compilers leave there differs: gcc's `-fpatchable-function-entry=5` is five one-byte NOPs, clang's is
-//! one NOP of five bytes, `-mfentry` is a call of five bytes, or of six through the GOT. Before any
+//! one NOP of five bytes, `-mfentry` is a call of five bytes, or of six through the GOT, and `-fxray-instrument` a
+//! sled: a jump over a NOP of nine bytes. Before any
 //! thread runs there, each becomes one five-byte instruction ([`Area::idle`]), so that from then on no
 //! thread can be in the middle of it.
 //!
@@ -92,6 +93,24 @@ pub const ALL_STAND: &[Step] = &[Step { first: 0, end: usize::MAX, value: Value:
 
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
+/// A sled of LLVM's XRay at the entry of a function begins with a jump over its NOPs.
+const SLED: [u8; 2] = [0xeb, 0x09];
+
+/// Bytes of such a sled.
+const SLED_LENGTH: usize = 11;
+
+/// Is there a sled at the start of `code`? Nothing enters it behind its jump.
+fn is_sled(code: &[u8]) -> bool {
+    let Some((jump, nops)) = code.get(..SLED_LENGTH).and_then(|all| all.split_at_checked(2)) else {
+        return false;
+    };
+    let mut rest = nops;
+    while let Some(length) = nop_length(rest) {
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    jump == SLED && rest.is_empty()
+}
+
 /// How many bytes the NOP at the start of `code` has; `None` if there is no NOP.
 ///
 /// That is `90` and `0f 1f /0` with any operand, behind any number of `66` and segment prefixes. Bytes
@@ -159,6 +178,9 @@ impl Area {
         }
         if let Some((before, length)) = far_call(hook) {
             return Ok(Self { start: start + before, length, is_call: true });
+        }
+        if is_sled(hook) {
+            return Ok(Self { start, length: SLED_LENGTH, is_call: false });
         }
         let mut length = 0;
         while length < SITE {
@@ -367,6 +389,8 @@ pub fn is_one_instruction(code: &[u8], length: usize) -> bool {
     match code {
         [0xe8 | 0xe9 | 0xa9, ..] => length == SITE,
         [0xff, 0x15, ..] | [0x67, 0xe8, ..] => length == SITE + 1,
+        // Its jump leads over the rest.
+        [0xeb, 0x09, ..] => length == SLED_LENGTH && is_sled(code),
         _ => nop_length(code) == Some(length),
     }
 }

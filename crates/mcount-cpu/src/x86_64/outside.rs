@@ -105,6 +105,8 @@ pub const MACHINE: u16 = 62;
 /// A word of the agent or of a module is to have the load bias and its addend (x86-64 psABI, 4.4.1).
 pub const RELATIVE: u32 = 8;
 
+/// Bytes of the jump with which a sled of LLVM's XRay begins. Its runtime may have written behind that.
+pub const SLED_JUMP: usize = 2;
 /// How many bytes at the start of a function its prologue may have.
 pub const PROLOGUE: usize = 64;
 /// What to compile with.

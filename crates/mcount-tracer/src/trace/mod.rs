@@ -40,6 +40,7 @@ mod sandbox;
 mod sanitizers;
 mod save;
 mod scope;
+mod sleds;
 mod sources;
 mod space;
 mod spawn;

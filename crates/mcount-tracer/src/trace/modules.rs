@@ -10,6 +10,7 @@ use super::processor::{self, Area, Position, SITE, STUB, Unusable, nop_length};
 use super::recipe::Recipe;
 use super::sanitizers;
 use super::scope::Scope;
+use super::sleds;
 use crate::debug::separate::{Search, with_names};
 use crate::files::Input;
 use crate::words::counted;
@@ -55,6 +56,10 @@ pub(super) struct Module {
     pub(super) unwinder: Option<[u64; 4]>,
     /// Functions that `--probe` means, and markers that `--mark` means, that can't have a probe, and why.
     pub(super) refused: Vec<Refused>,
+    /// LLVM's runtime for its sleds is linked to it.
+    pub(super) has_sled_runtime: bool,
+    /// How many sleds aren't hooks because that patches them itself.
+    pub(super) patched_sleds: usize,
     /// Semaphores of markers, wanted or not, by where the markers are; before the load bias.
     pub(super) semaphores: HashMap<u64, u64>,
     /// Functions with which a program forbids itself system calls: where they are, before the load bias, and their first bytes.
@@ -82,6 +87,8 @@ pub(super) struct Hook {
     pub(super) position: Option<Position>,
     /// The function has another hook before this one, so this one stays idle.
     pub(super) is_second: bool,
+    /// It's a sled of LLVM's XRay, which is idle as the compiler made it: a jump over the rest.
+    pub(super) is_sled: bool,
     /// It is that of the function with which programs set markers.
     pub(super) is_mark: bool,
     /// Its function returns more than once, so only its entries can be recorded.
@@ -164,6 +171,7 @@ impl Hook {
             before: None,
             position: Some(Position::Entry),
             is_second: false,
+            is_sled: false,
             is_in_files: true,
             is_wanted: true,
             class: 0,
@@ -313,6 +321,8 @@ fn read(bytes: &[u8], path: &Path, scope: &Scope) -> io::Result<Module> {
     module.hooks.sort_by_key(|hook| hook.site);
     module.hooks.dedup_by_key(|hook| hook.site);
     module.mark_second_hooks();
+    let has_sleds = module.hooks.iter().any(|hook| hook.is_sled);
+    module.has_sled_runtime = has_sleds && sleds::has_runtime(&file);
     module.add_probes(&file, (bytes, &code), scope);
     Ok(module)
 }
@@ -369,6 +379,13 @@ impl Module {
         all.map(|hook| processor::reach(&hook.area)).min().unwrap_or(processor::REACH)
     }
 
+    /// Leaves its sleds to LLVM's runtime.
+    pub(super) fn leave_sleds(&mut self) {
+        let all = self.hooks.len();
+        self.hooks.retain(|hook| !hook.is_sled);
+        self.patched_sleds = all - self.hooks.len();
+    }
+
     /// The messages about hooks that can't be armed.
     pub(super) fn notes(&self) -> Vec<String> {
         const SMALL: [&str; 2] =
@@ -389,6 +406,10 @@ impl Module {
             "call of the hook has a form that isn't known, and stays as it is",
             "calls of the hook have a form that isn't known, and stay as they are",
         ];
+        const PATCHED: [&str; 2] = [
+            "sled is patched by LLVM's XRay when the program starts, and is no hook",
+            "sleds are patched by LLVM's XRay when the program starts, and are no hooks",
+        ];
         const PATCHABLE: &str = processor::PATCHABLE;
         let path = self.path.display();
         let is_odd = |hook: &&Hook| hook.position.is_none() && !hook.is_second;
@@ -399,6 +420,7 @@ impl Module {
             (self.too_small, SMALL, PATCHABLE),
             (odd, ODD, PATCHABLE),
             (self.odd_calls, UNKNOWN, PATCHABLE),
+            (self.patched_sleds, PATCHED, "take patch_premain out of XRAY_OPTIONS"),
             (self.unplaced, LOST, "compile with -fasynchronous-unwind-tables, or strip less"),
         ];
         let causes = causes.into_iter().filter(|(count, ..)| *count != 0);
@@ -433,9 +455,16 @@ impl Module {
         if area.is_call && site.kind != Some(Kind::Call) {
             return;
         }
+        let is_sled = site.kind == Some(Kind::Sled);
         let place = match site.kind {
             // The compiler lists entries only.
             Some(Kind::Patchable) => Some(Position::Entry),
+            // Before it there may be a landing pad, but no prologue.
+            Some(Kind::Sled) => {
+                let distance = entry.wrapping_sub(function.address);
+                let found = processor::position(code.at(function.address), distance);
+                found.filter(|found| *found == Position::Entry)
+            }
             _ => {
                 processor::position(code.at(function.address), entry.wrapping_sub(function.address))
             }
@@ -453,6 +482,7 @@ impl Module {
             before,
             position: place,
             is_second: false,
+            is_sled,
             is_in_files: true,
             is_wanted: true,
             class: 0,

@@ -5,6 +5,7 @@ use super::file::TraceFile;
 use super::library::Loaded;
 use super::meant;
 use super::modules::Module;
+use super::sleds;
 use super::sources;
 use super::space::{Recording, Rendezvous, Space};
 use super::start::Untraced;
@@ -246,6 +247,10 @@ impl Recorder {
     /// Puts a module that is new into the trace, and decides which of its functions are armed.
     pub(super) fn introduce(&mut self, index: usize, file: &Path) -> io::Result<()> {
         let Some(module) = self.modules.at_mut(index) else { return Ok(()) };
+        let options = std::env::var_os("XRAY_OPTIONS").filter(|_| module.has_sled_runtime);
+        if options.is_some_and(|options| sleds::are_patched_first(&options)) {
+            module.leave_sleds();
+        }
         let path = module.path.to_string_lossy().into_owned();
         let scope = &self.request.scope;
         let unknown = sources::look(module, file, scope);

@@ -284,7 +284,7 @@ struct Writer<'s> {
 impl Writer<'_> {
     fn hook(&mut self, hook: &Hook) -> io::Result<()> {
         let length = hook.area.length;
-        if hook.probe.is_some() && !hook.is_wanted {
+        if (hook.probe.is_some() || hook.is_sled) && !hook.is_wanted {
             return Ok(());
         }
         if !hook.is_wanted {

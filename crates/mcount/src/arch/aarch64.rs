@@ -14,11 +14,14 @@
 //! Sources: ELF for the Arm 64-bit Architecture, 5.7; landing pads: Arm ARM, C6.2.
 
 use super::decode::{Branch, Decode, Goal, Place, four, signed};
-use super::{Arch, CALL, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern};
+use super::{
+    Arch, CALL, Code, CodeOrder, DEFAULT, Form, Instruction, Nop, Pattern, SledKind, Sleds,
+};
 
 const R_AARCH64_P32_ABS32: u32 = 1;
 const R_AARCH64_P32_CALL26: u32 = 21;
 const R_AARCH64_ABS64: u32 = 257;
+const R_AARCH64_PREL64: u32 = 260;
 const R_AARCH64_CALL26: u32 = 283;
 const R_AARCH64_P32_RELATIVE: u32 = 183;
 const R_AARCH64_RELATIVE: u32 = 1027;
@@ -58,6 +61,7 @@ pub(super) static ARCH: Arch = Arch {
     name: "aarch64",
     forms: &[Form { relocations: &[R_AARCH64_CALL26], ..BL }],
     address_64: Some(R_AARCH64_ABS64),
+    sleds: Some(Sleds { relocations: &[R_AARCH64_PREL64, R_AARCH64_ABS64], size: sled }),
     ..COMMON
 };
 
@@ -68,6 +72,22 @@ pub(super) static ILP32: Arch = Arch {
     address_32: Some(R_AARCH64_P32_ABS32),
     ..COMMON
 };
+
+/// The size in bytes of a sled: a branch over seven NOPs. Those of events have what calls the runtime behind their branch.
+fn sled(code: Code<'_>, offset: u64, kind: SledKind) -> Option<u64> {
+    /// `b .+32`
+    const OVER_NOPS: u32 = 0x1400_0008;
+    /// The most instructions of an event.
+    const MOST: u32 = 16;
+    let branch = code.word(offset)?;
+    if [SledKind::Event, SledKind::TypedEvent].contains(&kind) {
+        let words = branch.checked_sub(0x1400_0000)?;
+        return (2..=MOST).contains(&words).then_some(u64::from(words) * 4);
+    }
+    let end = offset.checked_add(32)?;
+    let is_sled = branch == OVER_NOPS && ARCH.nop_run(code, offset + 4, end) == 28;
+    is_sled.then_some(32)
+}
 
 fn call(place: &Place<'_>) -> Option<Branch> {
     let word = place.word(0)?;

@@ -24,6 +24,7 @@ mod powerpc64;
 mod riscv;
 mod s390;
 mod sh;
+pub(crate) mod sleds;
 mod sparc;
 mod x86_64;
 
@@ -36,6 +37,7 @@ use self::decode::{Branch, Decode};
 pub(crate) use self::form::Call;
 use self::form::{CALL, Computed, Form, Nop, RELAXED};
 use self::nops::HookNop;
+use self::sleds::{SledKind, Sleds};
 
 /// Every processor, in the order of docs/arches.md.
 pub(crate) static ALL: &[&Arch] = &[
@@ -160,6 +162,8 @@ pub(crate) struct Arch {
     pub(crate) areas_are_before: bool,
     /// Are hooks that are NOPs in a table always patchable entries, of one or more NOPs?
     pub(crate) lists_nops: bool,
+    /// The sleds that clang leaves for XRay; `None` if we don't know them.
+    pub(crate) sleds: Option<Sleds>,
     /// How to decode its code; `None` if we can't.
     pub(crate) decode: Option<Decode>,
 }
@@ -203,6 +207,7 @@ const DEFAULT: Arch = Arch {
     joins_nops: false,
     areas_are_before: false,
     lists_nops: false,
+    sleds: None,
     decode: None,
 };
 

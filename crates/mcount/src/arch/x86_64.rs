@@ -23,7 +23,9 @@
 //! Manual, volume 2, "NOP".
 
 use super::decode::{Branch, Decode, Goal, Place};
-use super::{Arch, CALL, Code, DEFAULT, Form, HookNop, Instruction, Nop, Pattern, Unit};
+use super::{
+    Arch, CALL, Code, DEFAULT, Form, HookNop, Instruction, Nop, Pattern, SledKind, Sleds, Unit,
+};
 
 const R_X86_64_64: u32 = 1;
 const R_X86_64_PC32: u32 = 2;
@@ -31,6 +33,7 @@ const R_X86_64_PLT32: u32 = 4;
 const R_X86_64_RELATIVE: u32 = 8;
 const R_X86_64_GOTPCREL: u32 = 9;
 const R_X86_64_32: u32 = 10;
+const R_X86_64_PC64: u32 = 24;
 const R_X86_64_GOT64: u32 = 27;
 const R_X86_64_PLTOFF64: u32 = 31;
 const R_X86_64_GOTPCRELX: u32 = 41;
@@ -219,6 +222,10 @@ pub(super) static ARCH: Arch = Arch {
     data_bases: &[("_GLOBAL_OFFSET_TABLE_", 0), (".got.plt", 0), (".got", 0)],
     call_size: 5,
     joins_nops: true,
+    sleds: Some(Sleds {
+        relocations: &[R_X86_64_PC64, R_X86_64_64, R_X86_64_PC32, R_X86_64_32],
+        size: sled,
+    }),
     hook_nop: Some(HookNop { instruction: NOP5, step: 1, anywhere: false }),
     decode: Some(decode::<true>()),
     ..DEFAULT
@@ -238,6 +245,21 @@ pub(super) const fn decode<const WIDE: bool>() -> Decode {
         // R_386_RELATIVE has the same number.
         relative: &[R_X86_64_RELATIVE],
     }
+}
+
+/// The size in bytes of a sled. Those of events have what calls the runtime behind their jump.
+fn sled(code: Code<'_>, offset: u64, kind: SledKind) -> Option<u64> {
+    let (instruction, size) = match (kind, code.from(offset)) {
+        (SledKind::Entry | SledKind::TailCall, [0xeb, 0x09, ..]) => (2, 11),
+        (SledKind::Exit, [0xc3, ..]) => (1, 11),
+        (SledKind::Exit, [0xc2, _, _, ..]) => (3, 13),
+        (SledKind::Event, [0xeb, 0x0f, ..]) => return Some(17),
+        (SledKind::TypedEvent, [0xeb, 0x14, ..]) => return Some(22),
+        _ => return None,
+    };
+    let end = offset.checked_add(size)?;
+    let nops = ARCH.nop_run(code, offset + instruction, end);
+    (instruction + nops == size).then_some(size)
 }
 
 /// The size of the NOP at an offset. A NOP is what the processor's manual calls one: `0f 1f /0` with any

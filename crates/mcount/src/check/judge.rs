@@ -1,7 +1,7 @@
 //! Goes through the tables of a file entry by entry, and then through the hooks that no entry leads to.
 //! If an entry breaks several rules about where it leads, only the most specific one is reported.
 
-use super::{Finding, InSection, JudgedEntry, JudgedTable, Rule};
+use super::{Finding, Flaw, InSection, JudgedEntry, JudgedTable, Rule};
 use crate::options::CheckOptions;
 use crate::scan::functions::FunctionIndex;
 use crate::scan::{Target, patchable};
@@ -40,8 +40,8 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     }
 
     /// The findings about `tables`, which are all tables of the file: first in the order of their
-    /// entries, then by place.
-    pub(super) fn of(mut self, tables: &[JudgedTable]) -> Vec<Finding> {
+    /// entries, then by place. `others` are flaws of what is no table.
+    pub(super) fn of(mut self, tables: &[JudgedTable], others: Vec<Flaw>) -> Vec<Finding> {
         self.lost = self.sites.keys().copied().collect();
         for entry in tables.iter().flat_map(|table| &table.entries) {
             if let Some(place) = entry.place {
@@ -69,6 +69,9 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
             self.missing(tables.is_empty());
         }
         self.short();
+        for (rule, place, detail) in others {
+            self.find(rule, place, detail);
+        }
         self.findings
     }
 

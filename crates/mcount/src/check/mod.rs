@@ -2,12 +2,13 @@
 //! which they can disagree.
 //!
 //! `object` and `image` read the tables of both kinds of files, as [`JudgedTable`]s. [`Judge`] goes through
-//! those.
+//! those. `sleds` looks at the compiler's list of sleds, which is no table of calls.
 
 mod image;
 mod judge;
 mod object;
 mod rule;
+mod sleds;
 
 pub use rule::{Level, Rule};
 
@@ -15,6 +16,7 @@ use crate::elf::{Verb, View};
 use crate::error::Result;
 use crate::options::{CheckOptions, Options};
 use crate::scan::Target;
+use crate::site::Kind;
 use crate::sites::Known;
 use ::object::read::elf::FileHeader;
 use judge::Judge;
@@ -54,13 +56,15 @@ impl<'d> Verb<'d> for Check<'_, 'd> {
         let Self { options, how, known } = self;
         let target = Target::of(view)?;
         let functions = known.functions(&target)?;
-        let found = known.sites(&target, options)?;
+        let mut found = known.sites(&target, options)?;
+        found.retain(|site| site.kind != Some(Kind::Sled));
         let tables = if target.is_image {
             image::tables(&target, options, Some(known.bare(&target)))?
         } else {
             object::tables(&target, options)?
         };
-        Ok(Judge::new(&target, &functions, how, &found).of(&tables))
+        let others = sleds::flaws(&target)?;
+        Ok(Judge::new(&target, &functions, how, &found).of(&tables, others))
     }
 }
 

@@ -44,6 +44,8 @@ pub enum Rule {
     ShortArea,
     /// An entry would be right with its bytes reversed.
     ForeignEndian,
+    /// The compiler's list of sleds is wrong.
+    SledMap,
 }
 
 /// How serious a finding is.
@@ -176,6 +178,7 @@ static RULES: &[Facts] = &[
         Level::Deny,
         include_str!("rules/foreign-endian.txt"),
     ),
+    facts(Rule::SledMap, "sled-map", Level::Deny, include_str!("rules/sled-map.txt")),
 ];
 
 #[cfg(test)]
@@ -189,7 +192,7 @@ mod tests {
             assert!(rule.explanation().len() > 100, "{rule} is not explained");
             assert!(!rule.explanation().contains("\n\n"), "{rule}: one paragraph");
         }
-        assert_eq!(Rule::all().count(), 18);
+        assert_eq!(Rule::all().count(), 19);
         assert_eq!(Rule::of_name("all"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The answers about a file so far, so that several questions don't search for the same thing.
 
-use super::{image, object};
+use super::{image, object, sleds};
 use crate::error::Result;
 use crate::options::Options;
 use crate::scan::Target;
@@ -62,11 +62,12 @@ impl<'d> Known<'d> {
             return Ok(sites.clone());
         }
         let functions = self.functions(target)?;
-        let sites = if target.is_image {
+        let mut sites = if target.is_image {
             image::sites(target, &functions, options, Some(self.bare(target)), true)?.0
         } else {
             object::found(target, &functions, options)?
         };
+        sleds::add_sites(target, &functions, options, &mut sites)?;
         if self.keeps {
             self.sites = Some(sites.clone());
         }
@@ -85,10 +86,12 @@ impl<'d> Known<'d> {
         sites: &[CallSite],
     ) -> Result<Vec<CallSite>> {
         let functions = self.functions(target)?;
-        if target.is_image {
-            Ok(image::entries(target, &functions, options, self.bare(target), sites))
+        let mut entries = if target.is_image {
+            image::entries(target, &functions, options, self.bare(target), sites)
         } else {
-            object::entries(target, &functions, options)
-        }
+            object::entries(target, &functions, options)?
+        };
+        entries.extend(sleds::all(target, &functions, options)?);
+        Ok(entries)
     }
 }

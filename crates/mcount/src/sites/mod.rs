@@ -2,11 +2,12 @@
 //! function and kind.
 //!
 //! In an object, relocations say what is called (`object`). An image must be decoded (`image`). The
-//! results are the same.
+//! results are the same. Both have the compiler's list of sleds (`sleds`).
 
 pub(crate) mod image;
 mod known;
 mod object;
+mod sleds;
 
 pub(crate) use self::known::Known;
 

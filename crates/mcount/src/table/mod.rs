@@ -2,6 +2,7 @@
 
 pub(crate) mod encode;
 pub(crate) mod right;
+pub(crate) mod sleds;
 pub(crate) mod split;
 pub(crate) mod write;
 

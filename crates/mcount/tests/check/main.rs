@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 mod image;
+mod sleds;
 
 use mcount::{CheckOptions, Finding, Level, Options, RecordOptions, check, record};
 use std::collections::BTreeSet;

@@ -46,6 +46,30 @@ fn areas_are_found_and_filled() {
     assert_eq!(Area::find(&[0x55]), Err(Unusable::NotAHook));
 }
 
+/// What clang 14 and 19 emit, and LLVM's runtime writes.
+#[test]
+fn sleds_are_areas_as_long_as_nobody_has_patched_them() {
+    const SLED: [u8; 11] = [0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
+    let area = |start| Ok(Area { start, length: 11, is_call: false });
+    assert_eq!(Area::find(&SLED), area(0));
+    assert_eq!(Area::find(&[&ENDBR64[..], &SLED, &[0xc3]].concat()), area(4));
+    assert!(is_one_instruction(&SLED, 11));
+    assert!(!is_one_instruction(&SLED, 5));
+    let others: [&[u8]; 5] = [
+        &SLED[..10],
+        // mov $1, %r10d; call …
+        &[0x41, 0xba, 1, 0, 0, 0, 0xe8, 0, 0, 0, 0],
+        // The same, disarmed by the runtime.
+        &[0xeb, 0x09, 1, 0, 0, 0, 0xe8, 0, 0, 0, 0],
+        &[0xeb, 0x08, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0],
+        &[0xeb, 0x09, 0x0f, 0x1f, 0x44, 0, 0, 0x90, 0x90, 0x90, 0x55],
+    ];
+    for code in others {
+        assert_eq!(Area::find(code), Err(Unusable::NotAHook), "{code:02x?}");
+        assert!(!is_one_instruction(code, 11), "{code:02x?}");
+    }
+}
+
 #[test]
 fn far_calls_are_found() {
     let load = [0x49, 0xba, 1, 2, 3, 4, 5, 6, 7, 8];

@@ -197,6 +197,11 @@ impl Program {
         all.map(|module| module.hooks.iter().filter(|hook| hook.is_wanted).count()).sum()
     }
 
+    /// Has a module LLVM's runtime for its sleds?
+    pub(super) fn has_sled_runtime(&self) -> bool {
+        self.modules.iter().any(|module| module.has_sled_runtime)
+    }
+
     /// How many functions have hooks.
     pub(super) fn hooks(&self) -> usize {
         self.loaded.iter().filter_map(|one| self.module(one)).map(|one| one.hooks.len()).sum()

@@ -27,6 +27,8 @@ pub(super) struct Change {
     length: usize,
     idle: [u8; LONGEST],
     armed: [u8; LONGEST],
+    /// It's a sled of LLVM's XRay. Its runtime may have written behind the sled's jump, which leads over that.
+    is_sled: bool,
     /// What the code that it replaces has become, if it's a probe.
     unit: Option<Unit>,
     /// What is counted up while it's armed, if it's a marker.
@@ -37,7 +39,8 @@ impl Change {
     pub(super) fn new((at, function): (u64, u32), idle: &[u8], armed: &[u8]) -> Option<Self> {
         let length = idle.len();
         let (none, unit, semaphore) = ([0; LONGEST], None, None);
-        let mut change = Self { at, function, length, idle: none, armed: none, unit, semaphore };
+        let mut change =
+            Self { at, function, length, idle: none, armed: none, is_sled: false, unit, semaphore };
         change.idle.get_mut(..length)?.copy_from_slice(idle);
         change.armed.get_mut(..length)?.copy_from_slice(armed.get(..length)?);
         Some(change)
@@ -62,6 +65,12 @@ impl Change {
 
     fn armed(&self) -> &[u8] {
         self.armed.get(..self.length).unwrap_or_default()
+    }
+
+    /// Is this the site as it's idle?
+    fn is_idle(&self, now: &[u8]) -> bool {
+        let jump = |bytes: &[u8]| bytes.get(..code::SLED_JUMP).map(<[u8]>::to_vec);
+        now == self.idle() || self.is_sled && jump(now).is_some() && jump(now) == jump(self.idle())
     }
 
     /// Is this the site, armed by us, perhaps for another stub? It may have been switched off while threads ran.
@@ -166,6 +175,7 @@ pub(super) fn plan(
         }
         let (site, bytes) = &armed.site;
         let mut change = Change::new((*site, hook.id), area.get(..hook.area.length)?, bytes)?;
+        change.is_sled = hook.is_sled;
         change.unit = armed.unit;
         change.semaphore = hook.semaphore().map(|semaphore| bias + semaphore);
         changes.push(change);
@@ -197,7 +207,7 @@ impl Prepared {
         let mut semaphores = Vec::new();
         changes.retain(|change| {
             let Some(now) = armed.at(change.at, change.length) else { return false };
-            let is_idle = now == change.idle();
+            let is_idle = change.is_idle(now);
             let is_right = is_idle || change.is_armed(now, rooms);
             if is_right {
                 semaphores.extend(change.semaphore.filter(|_| is_idle));
@@ -296,7 +306,7 @@ pub(super) fn restore(
     let (mut count, mut semaphores) = (0, Vec::new());
     for change in changes {
         let Some(now) = pages.at(change.at, change.length) else { continue };
-        if now != change.idle() && change.is_armed(now, rooms) {
+        if !change.is_idle(now) && change.is_armed(now, rooms) {
             now.copy_from_slice(change.idle());
             semaphores.extend(change.semaphore);
             count += 1;

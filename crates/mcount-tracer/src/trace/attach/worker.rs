@@ -445,6 +445,10 @@ fn create_trace(
     Ok((folder, target, trace, name))
 }
 
+/// What to do about sleds that aren't as in their file.
+const PATCHED: &str =
+    "; LLVM's XRay in the program patches sleds: its __xray_unpatch() gives them back";
+
 /// Arms what is wanted, and gives the trace its name, or none; what there is to be reported.
 fn arm(
     session: &mut Session,
@@ -455,6 +459,9 @@ fn arm(
     describe_in(trace, program)?;
     let plan = session.plan(program, scope, false)?;
     let left_alone = session.arm(program, plan, Recording { trace, scope }, this_one())?;
+    if left_alone >= program.wanted() && program.has_sled_runtime() {
+        return Err(io::Error::other(format!("no hook is as in its file{PATCHED}")));
+    }
     let named = match name {
         Name::Hidden => trace.hide().map(|()| None),
         Name::Given => trace.publish().map(|()| None),
@@ -463,7 +470,9 @@ fn arm(
     let mut notes: Vec<String> = named.map_err(|error| about(target, error))?.into_iter().collect();
     if left_alone != 0 {
         let hooks = counted(left_alone, "hook", "hooks");
-        notes.push(format!("not as in their file, and left alone: {hooks}"));
+        let is_patched = program.has_sled_runtime();
+        let next = if is_patched { PATCHED } else { "" };
+        notes.push(format!("not as in their file, and left alone: {hooks}{next}"));
     }
     Ok(notes)
 }
