@@ -18,6 +18,7 @@ mod attach;
 mod blocks;
 mod conditions;
 mod confine;
+mod follow;
 mod host;
 mod markers;
 mod memory;
@@ -25,6 +26,7 @@ mod registers;
 mod rendezvous;
 mod returns;
 mod routines;
+mod texts;
 mod unwind;
 mod values;
 

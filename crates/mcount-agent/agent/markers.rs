@@ -6,7 +6,8 @@
 
 use crate::host::Agent;
 use crate::registers::read;
-use crate::values::{text, words_of};
+use crate::texts::{Text, text};
+use crate::values::words_of;
 use mcount_cpu::here::agent::marker;
 use mcount_cpu::marker::Marker;
 use mcount_layout::special::ARGUMENTS;
@@ -65,7 +66,7 @@ unsafe fn collect(values: &mut Values, recipe: &[u64], at: &Marker) {
             return;
         }
         if word & LEADS_TO_TEXT != 0 {
-            text(values, u64::from_le_bytes(room), u64::MAX, false);
+            text(values, &Text::ended(u64::from_le_bytes(room)));
         } else {
             values.add(room.get(..size).unwrap_or_default());
         }

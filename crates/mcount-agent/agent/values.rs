@@ -11,8 +11,10 @@
 
 use crate::conditions;
 use crate::config;
+use crate::follow::follow;
 use crate::host::Agent;
 use crate::registers::{Registers, place_of, read};
+use crate::texts::{Text, text};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use mcount_cpu::here::agent::PLACE_OF_RESULT;
 use mcount_layout as trace;
@@ -22,7 +24,7 @@ use mcount_recorder::abi::recipe::{self, KEPT};
 use mcount_recorder::block::Block;
 use mcount_recorder::numbers::{RETURN, has};
 use mcount_recorder::pad_table::returned_to;
-use mcount_recorder::payload::{MOST, TEXT, Values};
+use mcount_recorder::payload::{MOST, Values};
 use mcount_recorder::{calls, pads, shadow, thread};
 
 unsafe extern "C" {
@@ -97,7 +99,8 @@ fn recipe_of(id: u32) -> Option<&'static Recipe> {
 
 /// Does what the words of a recipe say.
 fn collect(values: &mut Values, recipe: &[u64], registers: &Registers) {
-    for word in recipe {
+    let mut next = 0;
+    while let Some(word) = recipe.get(next) {
         let (from, of_length, size) = (word >> 8 & 0xff, word >> 16 & 0xff, word >> 24 & 0xff);
         let (at, length_at) = (word >> 32 & 0xffff, word >> 48);
         match word & 0xff {
@@ -108,10 +111,10 @@ fn collect(values: &mut Values, recipe: &[u64], registers: &Registers) {
                     values.add(room);
                 }
             }
-            recipe::TEXT => text(values, registers.word(from, at), u64::MAX, false),
+            recipe::TEXT => text(values, &Text::ended(registers.word(from, at)).limited(size)),
             recipe::COUNTED => {
                 let length = registers.word(of_length, length_at);
-                text(values, registers.word(from, at), length, true);
+                text(values, &Text::counted(registers.word(from, at), length).limited(size));
             }
             recipe::MEMORY => {
                 let mut room = [0_u8; 255];
@@ -122,39 +125,25 @@ fn collect(values: &mut Values, recipe: &[u64], registers: &Registers) {
                 }
                 values.add(room);
             }
-            recipe::STRING => string(values, registers.word(from, at)),
-            _ => {}
+            recipe::STRING => string(values, registers.word(from, at), size),
+            _ => {
+                next += follow(values, recipe.get(next..).unwrap_or_default(), registers);
+                continue;
+            }
         }
+        next += 1;
     }
 }
 
 /// Adds the text that two words at `object` tell of.
-fn string(values: &mut Values, object: u64) {
+fn string(values: &mut Values, object: u64, limit: u64) {
     let mut fields = [0; 16];
     if read(object, &mut fields) != fields.len() {
-        return values.head(object, 0, trace::value::BAD);
+        return values.read_text(object, &[], trace::value::BAD);
     }
     let field = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    text(values, field(fields.first_chunk()), field(fields.last_chunk()), true);
-}
-
-/// Adds the `length` bytes at `pointer`, or, unless it `is_counted`, what comes before a zero there.
-pub(crate) fn text(values: &mut Values, pointer: u64, length: u64, is_counted: bool) {
-    // One more shows whether a text goes on.
-    let mut room = [0_u8; TEXT + 1];
-    let wanted = length.min(TEXT as u64 + 1) as usize;
-    let found = match room.get_mut(..wanted) {
-        Some(room) if pointer != 0 && wanted != 0 => read(pointer, room),
-        _ => 0,
-    };
-    let bytes = room.get(..found).unwrap_or_default();
-    let end = if is_counted { None } else { bytes.iter().position(|byte| *byte == 0) };
-    let is_bad = found < wanted && end.is_none() && pointer != 0;
-    let is_cut = found > TEXT && end.is_none();
-    let bad = if is_bad { trace::value::BAD } else { 0 };
-    let cut = if is_cut { trace::value::CUT } else { 0 };
-    let bytes = bytes.get(..end.unwrap_or(found.min(TEXT))).unwrap_or_default();
-    values.read_text(pointer, bytes, bad | cut);
+    let wanted = Text::counted(field(fields.first_chunk()), field(fields.last_chunk()));
+    text(values, &wanted.limited(limit));
 }
 
 /// The entry of function `word`, when its arguments are still in their registers.

@@ -270,6 +270,41 @@ pub mod kind {
     pub const STRUCTURE: u8 = 9;
     /// u8 size: 16, for floating-point numbers of 128 bits.
     pub const QUAD: u8 = 10;
+    /// A type: what a pointer leads to. Eight bytes, and behind: u8 of [`super::target`], a value.
+    pub const LEADS: u8 = 11;
+    /// u16 size, u8 flags, u8 count of fields as those of [`STRUCTURE`]. Parts of these that are elsewhere follow the structure.
+    pub const OBJECT: u8 = 12;
+    /// u16 size, u32 size of an element, u8 flags, a type. Behind: u64 count; u16 as the head of a text, of elements; these.
+    pub const LIST: u8 = 13;
+    /// u16 size, u16 where in it the address is. Behind: u16 as that of a text, bytes.
+    pub const STRING: u8 = 14;
+    /// u16 size, u8 flags: text up to a zero.
+    pub const CHARACTERS: u8 = 15;
+    /// u64 count, u16 count of those that were recorded, u32 size of an element, a type.
+    pub const ARRAY: u8 = 16;
+    /// u16 size, u16 where the number of the case is, u8 size of that, u8 count of cases; each is u8 flags, u64 number, u8
+    /// length of name, name, type.
+    pub const VARIANT: u8 = 17;
+}
+
+/// The states of a pointer's target.
+pub mod target {
+    /// Nothing: it's null, or there was no room.
+    pub const NONE: u8 = 0;
+    /// The target follows.
+    pub const READ: u8 = 1;
+    /// The memory there could not be read.
+    pub const BAD: u8 = 2;
+}
+
+/// Flags of types.
+pub mod type_flags {
+    /// A structure has more fields, or a text more characters.
+    pub const MORE: u8 = 1;
+    /// The elements of a list are pairs of keys and values.
+    pub const MAP: u8 = 1;
+    /// A case stands for all numbers that no other case has.
+    pub const DEFAULT: u8 = 1;
 }
 
 /// Words of open calls: thread << 32 | function; 0 where no call is open.

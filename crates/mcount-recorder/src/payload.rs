@@ -8,29 +8,72 @@ pub use crate::abi::recipe::{MOST, TEXT_MOST as TEXT};
 pub struct Values {
     bytes: [u8; MOST],
     used: usize,
+    /// Something had no room. What follows would be taken for that, so there's none for it, either.
+    is_full: bool,
 }
 
 impl Values {
     /// Nothing yet.
-    pub const NONE: Self = Self { bytes: [0; MOST], used: 0 };
+    pub const NONE: Self = Self { bytes: [0; MOST], used: 0, is_full: false };
 
     /// Adds these bytes, if there's room for them.
     pub fn add(&mut self, bytes: &[u8]) {
-        if let Some(room) = self.bytes.get_mut(self.used..self.used + bytes.len()) {
+        if let Some(room) = self.free(bytes.len()) {
             room.copy_from_slice(bytes);
-            self.used += bytes.len();
+            self.keep(bytes.len());
+        } else {
+            self.is_full = true;
         }
     }
 
-    /// The pointer and the length of a text that follows.
-    pub fn head(&mut self, pointer: u64, length: usize, flags: u16) {
-        self.add(&pointer.to_le_bytes());
-        self.add(&(length as u16 | flags).to_le_bytes());
+    /// Was there no room for something?
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// How many bytes there's room for.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        if self.is_full { 0 } else { MOST - self.used }
+    }
+
+    /// How many bytes there are.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// The room for the next `size` bytes, which count when they're kept.
+    pub fn free(&mut self, size: usize) -> Option<&mut [u8]> {
+        if size > self.room() {
+            return None;
+        }
+        self.bytes.get_mut(self.used..self.used + size)
+    }
+
+    /// The next `size` bytes are right.
+    pub fn keep(&mut self, size: usize) {
+        self.used = MOST.min(self.used + size);
+    }
+
+    /// Those that were added from `at` on.
+    #[must_use]
+    pub fn added(&self, at: usize) -> &[u8] {
+        self.bytes.get(at..self.used).unwrap_or_default()
+    }
+
+    /// Writes over two bytes that were added.
+    pub fn set_head(&mut self, at: usize, head: u16) {
+        if let Some(room) = self.bytes.get_mut(at..at + 2) {
+            room.copy_from_slice(&head.to_le_bytes());
+        }
     }
 
     /// Adds the text at `pointer`, of which these bytes were read; `flags` are those of a text (docs/trace-format.md).
     pub fn read_text(&mut self, pointer: u64, bytes: &[u8], flags: u16) {
-        self.head(pointer, bytes.len(), flags);
+        self.add(&pointer.to_le_bytes());
+        self.add(&(bytes.len() as u16 | flags).to_le_bytes());
         self.add(bytes);
     }
 

@@ -165,10 +165,18 @@ fn find<'v>(name: &str, arguments: &'v [Named], result: Option<&'v Value>) -> Op
         &named.or_else(|| place_of(first).and_then(|at| arguments.get(at)))?.value
     };
     for part in parts {
-        let Value::Structure(fields) = value else { return None };
+        let Value::Structure(fields) = behind(value) else { return None };
         value = &fields.iter().find(|field| field.name == part)?.value;
     }
     Some(value)
+}
+
+/// What a value leads to, if it's a pointer or has something with it.
+fn behind(mut value: &Value) -> &Value {
+    while let Value::Leads { to: Some(to), .. } | Value::Case(_, Some(to)) = value {
+        value = to;
+    }
+    value
 }
 
 impl Node {
@@ -244,7 +252,9 @@ impl<'v> Known<'v> {
             Value::Character(value) => Self::Number(i128::from(*value)),
             Value::Float(value) => Self::Real(*value),
             Value::Single(value) => Self::Real(f64::from(*value)),
-            Value::Pointer(address) => Self::Number(i128::from(*address)),
+            Value::Pointer(address) | Value::Leads { address, .. } => {
+                Self::Number(i128::from(*address))
+            }
             // More than is ever compared with; or nothing that can be known.
             Value::Text { address, bytes, is_cut, is_bad } => {
                 let is_known = !is_cut && !is_bad && *address != 0;
@@ -253,7 +263,12 @@ impl<'v> Known<'v> {
             Value::Enumerator(name, value) => {
                 Self::Enumerator(name.as_deref().unwrap_or(""), i128::from(value.cast_signed()))
             }
-            Value::Missing | Value::Structure(_) => return None,
+            Value::Characters { bytes, is_cut } => {
+                Self::Text(if *is_cut { &[0; LONGEST + 1] } else { bytes }, None)
+            }
+            Value::Missing | Value::Structure(_) | Value::List { .. } | Value::Case(..) => {
+                return None;
+            }
         })
     }
 

@@ -69,6 +69,6 @@ pub use record::End;
 pub use slices::Slice;
 pub use trace::{Header, Trace};
 pub use unpack::{Packed, is_packed};
-pub use values::{Field, Named, Value, Values};
+pub use values::{Field, MORE, Named, Value, Values};
 pub use walk::{Stretch, Visitor};
 pub use writer::{NewCall, ThreadId, Writer};

@@ -3,7 +3,7 @@
 use super::options::number;
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
-use crate::trace::{FileGlob, GivenSignature, Limit, Scope, Size, Switches};
+use crate::trace::{FileGlob, GivenSignature, Limit, Reach, Scope, Size, Switches};
 use clap::{Args, ValueEnum};
 use mcount_trace::condition::Condition;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,8 +48,8 @@ pub(super) struct CallsArgs {
     /// Record nothing until one of these functions is called
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
     start_at: Vec<String>,
-    /// Record nothing after the call of one of these functions, until one of --start-at is called. With --ring, the
-    /// trace has what happened before
+    /// Stop after a call of one of these functions, until one of --start-at; with --ring, the trace has what happened
+    /// before
     #[arg(
         long,
         value_name = "PATTERN",
@@ -60,7 +60,7 @@ pub(super) struct CallsArgs {
     /// Patterns are regular expressions, found anywhere in a name
     #[arg(long, help_heading = "Which calls")]
     regex: bool,
-    /// Trace calls with fewer than N callers: 1 is the outermost, or one of --only-under
+    /// Trace calls with fewer than N callers, from --only-under on
     #[arg(long, value_name = "N", value_parser = depth, help_heading = "Which calls")]
     depth: Option<u64>,
     /// Trace calls that took this long, such as 10us or 0.5s
@@ -73,6 +73,12 @@ pub(super) struct CallsArgs {
     /// Record the results of these functions
     #[arg(long, value_name = "PATTERN", help_heading = "What is recorded")]
     results: Vec<String>,
+    /// Follow N pointers, one in the other [default: 1]
+    #[arg(long, value_name = "N", value_parser = reach_depth, help_heading = "What is recorded")]
+    args_depth: Option<u32>,
+    /// Record this much of each text, list and structure [default: 64]
+    #[arg(long, value_name = "BYTES", value_parser = reach_size, help_heading = "What is recorded")]
+    args_size: Option<u8>,
     /// Of the functions of --args and --results, record only calls for which this holds, such as 'size > 4096',
     /// 'result < 0' or 'name == "x"'
     #[arg(
@@ -82,7 +88,7 @@ pub(super) struct CallsArgs {
         help_heading = "What is recorded"
     )]
     conditions: Vec<String>,
-    /// Record entries only, with --args also the arguments: faster, and return addresses stay as they are
+    /// Record entries only (and --args): faster, leaves return addresses alone
     #[arg(
         long,
         help_heading = "What is recorded",
@@ -159,6 +165,20 @@ fn depth(text: &str) -> Result<u64, String> {
     }
 }
 
+/// How many pointers are followed.
+fn reach_depth(text: &str) -> Result<u32, String> {
+    let most = Reach::DEEPEST;
+    let depth = number::<u32>(text)?;
+    if depth <= most { Ok(depth) } else { Err(format!("at most {most} pointers are followed")) }
+}
+
+fn reach_size(text: &str) -> Result<u8, String> {
+    match u8::try_from(number::<u32>(text)?) {
+        Ok(size) if size != 0 => Ok(size),
+        _ => Err("not a number from 1 to 255".to_owned()),
+    }
+}
+
 /// The part that `2%` says.
 pub(super) fn budget(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|digits| digits.parse::<f64>().ok());
@@ -211,6 +231,7 @@ impl CallsArgs {
             arguments: values.arguments,
             results: values.results,
             signatures: values.signatures,
+            reach: self.reach(),
             conditions,
             library: Pattern::all(&self.library_calls, language)?,
             limits: limits.into_iter().map(limit).collect::<Result<_, _>>()?,
@@ -222,6 +243,15 @@ impl CallsArgs {
             waits: !self.plain,
             ..Scope::default()
         })
+    }
+
+    /// How much is recorded of what values lead to.
+    fn reach(&self) -> Reach {
+        let default = Reach::default();
+        Reach {
+            depth: self.args_depth.unwrap_or(default.depth),
+            size: self.args_size.unwrap_or(default.size),
+        }
     }
 
     /// The conditions, if they can be decided while the program runs.

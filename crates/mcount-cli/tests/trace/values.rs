@@ -6,6 +6,8 @@ use crate::truth::Room;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
+use testkit::damage::{Random, damaged};
+use testkit::sample::one_in;
 
 /// Compiler, its flags, and the source.
 type Build = (&'static str, &'static str, &'static [&'static str], &'static str);
@@ -30,14 +32,28 @@ const BUILDS: &[Build] = &[
     ("clang-c++-O0", "clang++", &["-O0", "-std=c++17", "-fstandalone-debug"], "values.cpp"),
 ];
 
+/// Those of programs that pass pointers to something.
+const FOLLOWED: &[Build] = &[
+    ("gcc-O2", "gcc", &["-O2"], "follow.c"),
+    ("gcc-O0-dwarf4", "gcc", &["-O0", "-gdwarf-4"], "follow.c"),
+    ("clang-O2", "clang", &["-O2"], "follow.c"),
+    ("clang-O0-dwarf4", "clang", &["-O0", "-gdwarf-4"], "follow.c"),
+    ("gcc-c++", "g++", &["-O2", "-std=c++17"], "follow.cpp"),
+    ("gcc-c++-O0-dwarf4", "g++", &["-O0", "-gdwarf-4", "-std=c++17"], "follow.cpp"),
+    ("clang-c++", "clang++", &["-O1", "-std=c++17", "-fstandalone-debug"], "follow.cpp"),
+];
+
 pub(crate) fn tests() -> Vec<Test> {
-    let builds = BUILDS.iter().map(|(name, compiler, flags, source)| Test {
-        name: format!("values::{name}"),
+    let test = |group, (name, compiler, flags, source): &'static Build, options| Test {
+        name: format!("values::{group}{name}"),
         wants: vec![*compiler],
         open: None,
-        run: Box::new(move || same_values(compiler, flags, source, &[])),
-    });
-    let others: [(&str, Check); 7] = [
+        run: Box::new(move || same_values(compiler, flags, source, options)),
+    };
+    let builds = BUILDS.iter().map(|build| test("", build, &["--args-depth", "0"]));
+    let followed = FOLLOWED.iter().map(|build| test("follow-", build, &["--args-depth", "2"]));
+    let builds = builds.chain(one_in(2, followed.collect()));
+    let others: [(&str, Check); 10] = [
         ("values::entries", entries),
         ("values::attach", attached),
         ("values::behind-the-prologue", behind_the_prologue),
@@ -45,6 +61,9 @@ pub(crate) fn tests() -> Vec<Test> {
         ("values::formats", formats),
         ("values::short-calls", short_calls),
         ("values::as-untraced", as_untraced),
+        ("values::follow-formats", followed_formats),
+        ("values::follow-hostile", hostile),
+        ("values::follow-damaged", damaged_types),
     ];
     let others = others.map(|(name, run)| Test {
         name: name.to_owned(),
@@ -52,26 +71,36 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(run),
     });
-    let rust = RUST.iter().map(|(name, flags, least)| Test {
+    let rust = RUST.iter().map(|(name, flags, source, least)| Test {
         name: format!("values::{name}"),
         wants: vec!["rustc"],
         open: None,
-        run: Box::new(move || rust(flags, *least)),
+        run: Box::new(move || rust(flags, source, *least)),
     });
-    builds.chain(others).chain(rust).collect()
+    let cyclic = Test {
+        name: "values::follow-cyclic".to_owned(),
+        wants: vec!["gcc"],
+        open: None,
+        run: Box::new(cyclic),
+    };
+    // It's in the assembly of this processor.
+    let cyclic = cfg!(target_arch = "x86_64").then_some(cyclic);
+    builds.chain(others).chain(rust).chain(cyclic).collect()
 }
 
 /// A program in Rust: each value that is recorded is right.
-fn rust(flags: &[&str], least: usize) -> Result<(), String> {
+fn rust(flags: &[&str], source: &str, least: usize) -> Result<(), String> {
     let room = Room::new()?;
-    let program = room.compile("rustc", &[&["-g"], flags].concat(), "values.rs")?;
+    let program = room.compile("rustc", &[&["-g"], flags].concat(), source)?;
     let untraced = room.run("untraced", &mut Command::new(&program))?;
-    let (calls, said) =
-        traced(&room, &program, &["--args", "values::*", "--results", "values::*"])?;
+    let pattern = format!("{}::*", source.trim_end_matches(".rs"));
+    let options =
+        ["--args", &pattern, "--results", &pattern, "--args-size", "128", "--args-depth", "2"];
+    let (calls, said) = traced(&room, &program, &options)?;
     let told = lines(&untraced.stdout)?;
     let mut count = 0;
     let mut calls = calls.iter().filter_map(|call| {
-        let name = call.get("function")?.as_str()?.strip_prefix("values::")?;
+        let name = call.get("function")?.as_str()?.strip_prefix(&pattern[..pattern.len() - 1])?;
         (name != "main").then_some((name, call))
     });
     for told in &told {
@@ -101,10 +130,12 @@ fn rust(flags: &[&str], least: usize) -> Result<(), String> {
 
 /// What rustc takes, which needs a nightly compiler or `RUSTC_BOOTSTRAP`; and how many values there are at least. LLVM leaves
 /// results out that nobody uses, and then none can be had.
-const RUST: &[(&str, &[&str], usize)] = &[
-    ("rust-O", &["-O", "-Zpatchable-function-entry=5"], 40),
-    ("rust-O0", &["-Zpatchable-function-entry=5"], 69),
-    ("rust-pg", &["-O", "-Zinstrument-mcount"], 0),
+const RUST: &[(&str, &[&str], &str, usize)] = &[
+    ("rust-O", &["-O", "-Zpatchable-function-entry=5"], "values.rs", 40),
+    ("rust-O0", &["-Zpatchable-function-entry=5"], "values.rs", 69),
+    ("rust-pg", &["-O", "-Zinstrument-mcount"], "values.rs", 0),
+    ("follow-rust-O", &["-O", "-Zpatchable-function-entry=5"], "follow.rs", 7),
+    ("follow-rust-O0", &["-Zpatchable-function-entry=5"], "follow.rs", 24),
 ];
 
 const HOOKS: &[&str] = &["-O2", "-g", "-fpatchable-function-entry=5"];
@@ -117,7 +148,8 @@ fn entries() -> Result<(), String> {
         let trace = room.path("trace.mcount");
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
         command
-            .args(["trace", "--plain", "--args", "*", "--entries", "--clock", clock, "-o"])
+            .args(["trace", "--plain", "--args", "*", "--args-depth", "0"])
+            .args(["--entries", "--clock", clock, "-o"])
             .arg(&trace);
         let ended = room.run("traced", command.arg("--").arg(&program))?;
         let without_result = |line: &str| {
@@ -136,7 +168,7 @@ fn attached() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "values.c")?;
     let served = Waiting::start(&room, &program)?;
-    let options = ["--args", "*", "--results", "*"];
+    let options = ["--args", "*", "--results", "*", "--args-depth", "0"];
     let attached = Attached::start(&room, "attached", &options, served.child.id())?;
     let said = served.go_on()?;
     attached.finish()?;
@@ -246,6 +278,127 @@ fn formats() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// What pointers lead to is in all formats, and conditions of readers see it.
+fn followed_formats() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "follow.c")?;
+    let rows = [
+        ("1", "points(&{x=3, y=-4}, NULL) = &{x=3, y=-4};"),
+        ("1", "edge(0x"),
+        ("1", "large(&{head=1, numbers=[2, 3, 4, 5, 6, 7, 8, ... 93 more], ...}) = 10;"),
+        ("2", "list(&{value=10, next=&{value=20, next=0x"),
+        ("0", "large(0x"),
+    ];
+    for (depth, expected) in rows {
+        let options = ["--args", "*", "--results", "*", "--args-depth", depth];
+        traced(&room, &program, &options)?;
+        let printed = shown(&room, &["replay"])?;
+        if printed.matches(expected).count() != 1 || !printed.contains("bad(0x1") {
+            return Err(format!("{depth}: no {expected}: {printed}"));
+        }
+    }
+    traced(&room, &program, &["--args", "*", "--results", "*"])?;
+    let rows: [(&[&str], &str); 6] = [
+        (&["replay", "--format", "chrome"], "\"value\":{\"x\":3,\"y\":-4},\"address\":\"0x"),
+        (&["replay", "--format", "perfetto"], "&{x=3, y=-4}"),
+        (&["replay", "--format", "jsonl"], "[2,3,4,5,6,7,8],\"...\":null},\"address\""),
+        (&["replay", "--if", "p->x == 14", "--fields", "none"], "points(&{x=14, y=15}, NULL)"),
+        (
+            &["replay", "--if", "u.tag == \"tagged!\""],
+            "user(&{id=7, name=\"seven\", tag=\"tagged!\"",
+        ),
+        (&["stats", "--if", "u->id == 7 && after == 9"], "user"),
+    ];
+    for (command, expected) in rows {
+        let printed = shown(&room, command)?;
+        if !printed.contains(expected) {
+            return Err(format!("{command:?}: no {expected}: {printed}"));
+        }
+    }
+    let others = shown(&room, &["replay", "--if", "p->x == 14", "--function", "points"])?;
+    if others.contains("x=3") { Err(others) } else { Ok(()) }
+}
+
+/// What a command prints of the trace.
+fn shown(room: &Room, command: &[&str]) -> Result<String, String> {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    program.args(command).arg(room.path("trace.mcount")).current_dir(room.path(""));
+    let printed = program.output().map_err(text)?;
+    Ok(String::from_utf8_lossy(&printed.stdout).into_owned())
+}
+
+/// A program whose pointers lead nowhere, or to what other threads take away, ends as it does untraced.
+fn hostile() -> Result<(), String> {
+    const FLAGS: &[&str] = &["-O1", "-g", "-std=c++17", "-pthread", "-fpatchable-function-entry=5"];
+    let room = Room::new()?;
+    let program = room.compile("g++", FLAGS, "follow-hostile.cpp")?;
+    let untraced = room.run("untraced", &mut Command::new(&program))?;
+    for options in [&["--args-depth", "4", "--args-size", "255"][..], &["--entries"]] {
+        let options =
+            [&["--args", "*", "--filter", "deep", "--filter", "lists"][..], options].concat();
+        let options = [&options[..], &["--filter", "trees", "--filter", "others"]].concat();
+        let trace = room.path("trace.mcount");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.args(["trace", "--plain"]).args(&options).arg("-o").arg(&trace).arg("--");
+        let ended = room.run("traced", command.arg(&program))?;
+        if (ended.code, &ended.stdout) != (untraced.code, &untraced.stdout) {
+            return Err(format!("{ended:?} instead of {untraced:?}"));
+        }
+        let calls = replay(&room, &trace)?;
+        let has = |what: &str| calls.iter().any(|call| call.to_string().contains(what));
+        let missing = ["\"unreadable\":true", "\"cut\":true", "\"left\":"].map(has);
+        if calls.len().to_string() != untraced.stdout.trim() || missing.contains(&false) {
+            return Err(format!("{} calls, {missing:?}: {}", calls.len(), ended.stderr));
+        }
+    }
+    Ok(())
+}
+
+/// Types that lead to themselves, and fields and arrays that are larger than memory.
+fn cyclic() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[], "cyclic.s")?;
+    for (depth, expected) in [("0", "f(0x"), ("1", "f(&0x"), ("4", "f(&&&&0x")] {
+        traced(&room, &program, &["--args", "f", "--args-depth", depth, "--args-size", "255"])?;
+        let printed = shown(&room, &["replay"])?;
+        if !printed.contains(expected) {
+            return Err(format!("{depth}: no {expected}: {printed}"));
+        }
+    }
+    Ok(())
+}
+
+/// Damaged debug information, with types that contain themselves and fields outside of them: the program ends as it does untraced, and what was
+/// recorded can be printed.
+fn damaged_types() -> Result<(), String> {
+    const SECTIONS: [&str; 4] = [".debug_info", ".debug_info", ".debug_abbrev", ".debug_str"];
+    const ROUNDS: usize = 24;
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[HOOKS, &["-gdwarf-4", "-no-pie"]].concat(), "follow.c")?;
+    let whole = testkit::files::read(&program)?;
+    let copy = room.path("damaged");
+    let mut random = Random::new();
+    let mut followed = 0;
+    for round in 0..ROUNDS {
+        let section = SECTIONS.get(round % SECTIONS.len()).copied().unwrap_or_default();
+        let bytes = damaged(&whole, section, &mut random).ok_or("no such section")?;
+        testkit::files::write_program(&copy, &bytes)?;
+        let untraced = room.run("untraced", &mut Command::new(&copy))?;
+        let trace = room.path("trace.mcount");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.args(["trace", "--plain", "--args", "*", "--results", "*", "--args-depth", "4"]);
+        let ended = room.run("traced", command.arg("-o").arg(&trace).arg("--").arg(&copy))?;
+        let lines = |text: &str| text.lines().count();
+        if ended.code != untraced.code || lines(&ended.stdout) != lines(&untraced.stdout) {
+            return Err(format!("{section}, round {round}: {ended:?} instead of {untraced:?}"));
+        }
+        let calls = replay(&room, &trace)?;
+        followed += usize::from(calls.iter().any(|call| call.to_string().contains("\"x\":")));
+    }
+    // Else nothing was tried.
+    if followed > ROUNDS / 4 { Ok(()) } else { Err(format!("{followed} of {ROUNDS}")) }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

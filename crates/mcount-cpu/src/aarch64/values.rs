@@ -139,7 +139,7 @@ fn argument(kind: &Type, taken: &mut Taken, language: Language, words: &mut Vec<
             let (source, at) = taken.one();
             if of.is_string {
                 words.push(recipe::STRING | source << 8 | at << 32);
-            } else if !of.is_by_reference && of.size <= MOST && at < 1 << 16 {
+            } else if of.size <= MOST && at < 1 << 16 {
                 words.push(recipe::MEMORY | source << 8 | of.size << 24 | at << 32);
             }
         }
@@ -176,7 +176,7 @@ fn result(kind: &Type, returning: Returning, words: &mut Vec<u64>) {
         (Passed::Reference, Type::Structure(of)) if !returning.is_late => {
             if of.is_string {
                 words.push(recipe::STRING | recipe::PLACE << 8);
-            } else if returning.language == Language::C && !of.is_by_reference && of.size <= MOST {
+            } else if returning.language == Language::C && of.size <= MOST {
                 words.push(recipe::MEMORY | recipe::PLACE << 8 | of.size << 24);
             }
         }

@@ -142,6 +142,8 @@ fn argument(kind: &Type, taken: &mut Taken, language: Language, words: &mut Vec<
             let (source, at) = taken.one(Class::Integer);
             if of.is_string {
                 words.push(recipe::STRING | source << 8 | at << 32);
+            } else if of.size <= MOST && at < 1 << 16 {
+                words.push(recipe::MEMORY | source << 8 | of.size << 24 | at << 32);
             }
         }
         (Passed::Reference | Passed::Nowhere | Passed::Unknown, _) => {}
@@ -179,6 +181,11 @@ fn result(kind: &Type, returning: Returning, words: &mut Vec<u64>) {
         }
         (Passed::Reference, Type::Structure(of)) if of.is_string => {
             words.push(recipe::STRING | recipe::RAX << 8);
+        }
+        (Passed::Reference, Type::Structure(of))
+            if returning.language == Language::C && (1..=MOST).contains(&of.size) =>
+        {
+            words.push(recipe::MEMORY | recipe::RAX << 8 | of.size << 24);
         }
         _ => {}
     }

@@ -85,12 +85,24 @@ fn tokens(text: &str) -> Result<Vec<Placed>, ConditionError> {
 
 fn name(rest: &str) -> (Operand, usize) {
     let is_in = |one: char| one.is_alphanumeric() || one == '_' || one == '.';
-    let length = rest.find(|one| !is_in(one)).unwrap_or(rest.len());
+    let mut length = 0;
+    loop {
+        let behind = rest.get(length..).unwrap_or_default();
+        length += behind.find(|one| !is_in(one)).unwrap_or(behind.len());
+        // A field of what a pointer leads to.
+        let field = rest.get(length..).and_then(|behind| behind.strip_prefix("->"));
+        if !field
+            .is_some_and(|field| field.starts_with(|one: char| one.is_alphabetic() || one == '_'))
+        {
+            break;
+        }
+        length += "->".len();
+    }
     let word = rest.get(..length).unwrap_or_default();
     let operand = match word {
         "null" | "NULL" | "nullptr" | "false" => Operand::Number(0),
         "true" => Operand::Number(1),
-        _ => Operand::Name(word.to_owned()),
+        _ => Operand::Name(word.replace("->", ".")),
     };
     (operand, length)
 }

@@ -65,7 +65,7 @@ use self::library::Library;
 use self::modules::Modules;
 use self::off_cpu::OffCpu;
 pub use self::processor::missing;
-pub use self::scope::{FileGlob, Known, Limit, Scope, Switches};
+pub use self::scope::{FileGlob, Known, Limit, Reach, Scope, Switches};
 use self::space::Space;
 use self::spend::Spending;
 use self::start::Untraced;

@@ -52,6 +52,26 @@ pub enum Switches {
     Wanted,
 }
 
+/// How much is recorded of what arguments and results lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// How many pointers are followed, one in the other, and how many lists; 0: none of both.
+    pub depth: u32,
+    /// The most bytes of each text, list and structure.
+    pub size: u8,
+}
+
+impl Reach {
+    /// The most pointers that are followed, one in the other.
+    pub const DEEPEST: u32 = 4;
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self { depth: 1, size: 64 }
+    }
+}
+
 /// Patterns that mean a function which was seen; none at first.
 #[derive(Debug, Clone, Default)]
 pub struct Known(RefCell<BTreeSet<String>>);
@@ -88,6 +108,8 @@ pub struct Scope {
     pub arguments: Vec<Pattern>,
     /// Record the results of these functions.
     pub results: Vec<Pattern>,
+    /// How much of these is recorded.
+    pub reach: Reach,
     /// Calls of these functions are recorded only if all of these hold that have the values for it.
     pub conditions: Vec<Condition>,
     /// What the arguments and results of functions are, whatever debug information says.
@@ -123,6 +145,7 @@ impl Default for Scope {
             stop_at: Vec::new(),
             arguments: Vec::new(),
             results: Vec::new(),
+            reach: Reach::default(),
             conditions: Vec::new(),
             signatures: Vec::new(),
             depth: Self::ANY_DEPTH,

@@ -1,7 +1,7 @@
 //! Arguments and results as they're printed: as in C for people, and as JSON.
 
 use super::{json_string, printable};
-use mcount_trace::{Call, Field, Named, Trace, Value, Values};
+use mcount_trace::{Call, Field, MORE, Named, Trace, Value, Values};
 use std::fmt::Write;
 
 /// The arguments and results that a trace has, for calls in the order of starts.
@@ -70,12 +70,18 @@ pub(super) fn is_failure(result: &Value) -> bool {
             u64::try_from(*value).is_ok_and(|value| value >= GREATEST.wrapping_neg())
         }
         Value::Enumerator(_, value) => value.cast_signed() < 0,
-        Value::Pointer(address) | Value::Text { address, .. } => {
+        Value::Pointer(address) | Value::Text { address, .. } | Value::Leads { address, .. } => {
             *address == 0 || *address >= GREATEST.wrapping_neg()
         }
         Value::Float(value) => *value < 0.0,
         Value::Single(value) => *value < 0.0,
-        Value::Missing | Value::Boolean(_) | Value::Character(_) | Value::Structure(_) => false,
+        Value::Missing
+        | Value::Boolean(_)
+        | Value::Character(_)
+        | Value::Structure(_)
+        | Value::List { .. }
+        | Value::Characters { .. }
+        | Value::Case(..) => false,
     }
 }
 
@@ -110,28 +116,80 @@ pub(super) fn text(value: &Value) -> String {
         },
         Value::Float(value) => format!("{value:?}"),
         Value::Single(value) => format!("{value:?}"),
-        Value::Pointer(0) | Value::Text { address: 0, .. } => "NULL".to_owned(),
-        Value::Pointer(address) => format!("{address:#x}"),
+        Value::Pointer(0) | Value::Text { address: 0, .. } | Value::Leads { address: 0, .. } => {
+            "NULL".to_owned()
+        }
+        Value::Leads { to: Some(to), .. } => format!("&{}", text(to)),
+        Value::Pointer(address) | Value::Leads { address, is_bad: false, .. } => {
+            format!("{address:#x}")
+        }
+        Value::Leads { address, .. } => format!("{address:#x} {UNREADABLE}"),
         Value::Text { address, bytes, is_bad: true, .. } if bytes.is_empty() => {
-            format!("{address:#x} /* unreadable */")
+            format!("{address:#x} {UNREADABLE}")
         }
-        Value::Text { bytes, is_cut, is_bad, .. } => {
-            let inner: String = lossy(bytes).chars().map(|one| escaped(one, '"')).collect();
-            let more = match (is_cut, is_bad) {
-                (_, true) => " /* unreadable */",
-                (true, _) => "...",
-                _ => "",
-            };
-            format!("\"{inner}\"{more}")
+        Value::Text { bytes, is_bad: true, .. } => format!("{} {UNREADABLE}", quoted(bytes, false)),
+        Value::Text { bytes, is_cut, .. } | Value::Characters { bytes, is_cut } => {
+            quoted(bytes, *is_cut)
         }
-        Value::Enumerator(Some(name), _) => name.clone(),
+        Value::Enumerator(Some(name), _) | Value::Case(name, None) => name.clone(),
         Value::Enumerator(None, number) => number.to_string(),
-        Value::Structure(fields) => {
-            let field = |one: &Field| format!("{}={}", one.name, text(&one.value));
-            let fields: Vec<String> = fields.iter().map(field).collect();
-            format!("{{{}}}", fields.join(", "))
+        Value::Structure(all) => format!("{{{}}}", fields(all)),
+        Value::List { elements, count, is_bad, is_map } => {
+            list((elements, *count), *is_bad, *is_map)
         }
+        Value::Case(name, Some(with)) => match with.as_ref() {
+            Value::Structure(all) if all.is_empty() => name.clone(),
+            Value::Structure(all) if are_numbered(all) => {
+                let all: Vec<String> = all.iter().map(|one| text(&one.value)).collect();
+                format!("{name}({})", all.join(", "))
+            }
+            Value::Structure(all) => format!("{name}{{{}}}", fields(all)),
+            with => format!("{name}({})", text(with)),
+        },
     }
+}
+
+/// The mark for memory that could not be read.
+const UNREADABLE: &str = "/* unreadable */";
+
+fn quoted(bytes: &[u8], is_cut: bool) -> String {
+    let inner: String = lossy(bytes).chars().map(|one| escaped(one, '"')).collect();
+    format!("\"{inner}\"{}", if is_cut { MORE } else { "" })
+}
+
+/// The fields of a structure.
+fn fields(all: &[Field]) -> String {
+    let field = |one: &Field| match one.name.as_str() {
+        MORE => MORE.to_owned(),
+        "" => text(&one.value),
+        name => format!("{name}={}", text(&one.value)),
+    };
+    let all: Vec<String> = all.iter().map(field).collect();
+    all.join(", ")
+}
+
+/// Have they numbers instead of names, as the fields of tuples have in Rust?
+fn are_numbered(all: &[Field]) -> bool {
+    all.iter().all(|one| one.name.starts_with("__"))
+}
+
+/// The elements of a list, and how many more it has.
+fn list((elements, count): (&[Value], u64), is_bad: bool, is_map: bool) -> String {
+    let pair = |one: &Value| match one {
+        Value::Structure(all) if is_map => {
+            let all: Vec<String> = all.iter().map(|one| text(&one.value)).collect();
+            all.join(": ")
+        }
+        one => text(one),
+    };
+    let mut all: Vec<String> = elements.iter().map(pair).collect();
+    let missing = count.saturating_sub(elements.len() as u64);
+    if missing != 0 {
+        all.push(format!("{MORE} {missing} more"));
+    }
+    let bad = if is_bad { format!(" {UNREADABLE}") } else { String::new() };
+    let all = all.join(", ");
+    if is_map { format!("{{{all}{bad}}}") } else { format!("[{all}{bad}]") }
 }
 
 /// The recorded bytes of a text. A character that was cut in two isn't shown.
@@ -181,9 +239,57 @@ fn members(value: &Value) -> String {
             let bad = if *is_bad { ",\"unreadable\":true" } else { "" };
             write!(members, ",\"address\":\"{address:#x}\"{cut}{bad}")
         }
-        _ => Ok(()),
+        value => write_more(&mut members, value),
     };
     members
+}
+
+/// Adds the other members of a value that has values in it.
+fn write_more(members: &mut String, value: &Value) -> std::fmt::Result {
+    match value {
+        Value::Leads { address, .. } => write!(members, ",\"address\":\"{address:#x}\"")?,
+        Value::List { elements, count, .. } if *count != elements.len() as u64 => {
+            write!(members, ",\"count\":{count}")?;
+        }
+        _ => {}
+    }
+    if is_anywhere(value, &is_cut) {
+        write!(members, ",\"cut\":true")?;
+    }
+    if is_anywhere(value, &is_unreadable) {
+        write!(members, ",\"unreadable\":true")?;
+    }
+    Ok(())
+}
+
+fn is_cut(value: &Value) -> bool {
+    match value {
+        Value::Text { is_cut, .. } | Value::Characters { is_cut, .. } => *is_cut,
+        Value::List { elements, count, .. } => *count != elements.len() as u64,
+        Value::Structure(fields) => fields.last().is_some_and(|field| field.name == MORE),
+        _ => false,
+    }
+}
+
+fn is_unreadable(value: &Value) -> bool {
+    match value {
+        Value::Text { is_bad, .. } | Value::Leads { is_bad, .. } | Value::List { is_bad, .. } => {
+            *is_bad
+        }
+        _ => false,
+    }
+}
+
+/// Does it hold for a value, or for one in it?
+fn is_anywhere(value: &Value, holds: &dyn Fn(&Value) -> bool) -> bool {
+    let has = |value: &Value| is_anywhere(value, holds);
+    holds(value)
+        || match value {
+            Value::Structure(fields) => fields.iter().any(|field| has(&field.value)),
+            Value::Leads { to, .. } | Value::Case(_, to) => to.as_deref().is_some_and(has),
+            Value::List { elements, .. } => elements.iter().any(has),
+            _ => false,
+        }
 }
 
 /// A value as JSON.
@@ -201,11 +307,36 @@ pub(super) fn json(value: &Value) -> String {
         // JSON has no numbers for these.
         Value::Float(value) => format!("\"{value:?}\""),
         Value::Single(value) => format!("\"{value:?}\""),
-        Value::Pointer(address) => format!("\"{address:#x}\""),
-        Value::Missing | Value::Text { address: 0, .. } => "null".to_owned(),
+        Value::Missing
+        | Value::Text { address: 0, .. }
+        | Value::Leads { address: 0, .. }
+        | Value::Leads { is_bad: true, .. } => "null".to_owned(),
+        // As for a text, its address is said beside it.
+        Value::Leads { to: Some(to), .. } => json(to),
+        Value::Pointer(address) | Value::Leads { address, .. } => {
+            format!("\"{address:#x}\"")
+        }
         Value::Text { bytes, is_bad: true, .. } if bytes.is_empty() => "null".to_owned(),
-        Value::Text { bytes, .. } => json_string(&lossy(bytes)),
-        Value::Enumerator(Some(name), _) => json_string(name),
+        Value::Text { bytes, .. } | Value::Characters { bytes, .. } => json_string(&lossy(bytes)),
+        Value::List { elements, .. } => {
+            let elements: Vec<String> = elements.iter().map(json).collect();
+            format!("[{}]", elements.join(","))
+        }
+        Value::Case(name, None) if name == "nullopt" || name == "None" => "null".to_owned(),
+        Value::Case(name, Some(with)) => {
+            let inner = match with.as_ref() {
+                Value::Structure(all) if are_numbered(all) && all.len() == 1 => {
+                    all.first().map_or_else(String::new, |one| json(&one.value))
+                }
+                Value::Structure(all) if are_numbered(all) => {
+                    let all: Vec<String> = all.iter().map(|one| json(&one.value)).collect();
+                    format!("[{}]", all.join(","))
+                }
+                with => json(with),
+            };
+            format!("{{{}:{inner}}}", json_string(name))
+        }
+        Value::Enumerator(Some(name), _) | Value::Case(name, None) => json_string(name),
         Value::Enumerator(None, number) => number.to_string(),
         Value::Structure(fields) => {
             let field = |one: &Field| format!("{}:{}", json_string(&one.name), json(&one.value));

@@ -1,9 +1,9 @@
 //! The trace's description of a function's values: names and types, in the order in which they're recorded.
 //! docs/trace-format.md, "Values".
 
-use super::types::{Structure, Type};
 use crate::trace::processor::LONG_DOUBLE;
 use mcount_cpu::outside::LongDouble;
+use mcount_cpu::outside::values::{Structure, Type};
 use mcount_trace::Signature;
 use mcount_trace::layout::kind;
 
@@ -30,8 +30,8 @@ impl Description {
     /// Adds a value; `is_recorded`: and not just known to be there.
     pub(super) fn add(&mut self, role: Role, name: &str, kind: &Type, is_recorded: bool) {
         self.values.push(role as u8);
-        self.name(name);
-        if is_recorded { self.kind(kind) } else { self.values.push(kind::NONE) }
+        name_of(&mut self.values, name);
+        if is_recorded { kind_of(&mut self.values, kind) } else { self.values.push(kind::NONE) }
     }
 
     /// The entry in the trace.
@@ -39,50 +39,59 @@ impl Description {
         Signature { function: self.function, values: &self.values }
     }
 
-    fn name(&mut self, name: &str) {
+    /// Adds a value with this type, as the trace has it.
+    pub(super) fn add_described(&mut self, role: Role, name: &str, kind: &[u8]) {
+        self.values.push(role as u8);
         name_of(&mut self.values, name);
+        self.values.extend(kind);
     }
 
-    fn kind(&mut self, kind: &Type) {
-        let bytes: &[u8] = match kind {
-            Type::Signed(size) => &[kind::SIGNED, *size],
-            Type::Unsigned(size) => &[kind::UNSIGNED, *size],
-            Type::Boolean(size) => &[kind::BOOLEAN, *size],
-            Type::Character(size) => &[kind::CHARACTER, *size],
-            Type::Float(size @ (4 | 8)) => &[kind::FLOAT, *size],
-            Type::Extended => match LONG_DOUBLE {
-                LongDouble::Extended => &[kind::FLOAT, 16],
-                LongDouble::Quad => &[kind::QUAD, 16],
-            },
-            Type::Wide => &[kind::SIGNED, 16],
-            Type::Pointer => &[kind::POINTER],
-            Type::Text | Type::StringReference | Type::View { .. } => &[kind::TEXT],
-            Type::Enumeration { size, number } => {
-                self.values.extend([kind::ENUMERATION, *size]);
-                &number.to_ne_bytes()
-            }
-            Type::Structure(of) if of.is_string => &[kind::TEXT],
-            Type::Structure(of) => return self.structure(of),
-            Type::Float(_) | Type::Unknown => &[kind::NONE],
-        };
-        self.values.extend(bytes);
+    /// How many bytes it has.
+    pub(super) fn size(&self) -> usize {
+        self.values.len()
     }
+}
 
-    fn structure(&mut self, of: &Structure) {
-        let shown: Vec<_> = of.fields.iter().filter(|field| !field.is_hidden).take(255).collect();
-        self.values.push(kind::STRUCTURE);
-        self.values.extend(u16::try_from(of.size).unwrap_or(0).to_ne_bytes());
-        self.values.push(u8::try_from(shown.len()).unwrap_or(0));
-        for field in shown {
-            self.values.extend(u16::try_from(field.offset).unwrap_or(0).to_ne_bytes());
-            self.name(&field.name);
-            match &field.kind {
-                // Only what is in the structure itself was recorded.
-                Type::Text | Type::StringReference => self.values.push(kind::POINTER),
-                Type::View { .. } => self.values.push(kind::NONE),
-                Type::Structure(of) if of.is_string => self.values.push(kind::NONE),
-                kind => self.kind(kind),
-            }
+/// Appends a type as the trace has it.
+pub(super) fn kind_of(to: &mut Vec<u8>, kind: &Type) {
+    let bytes: &[u8] = match kind {
+        Type::Signed(size) => &[kind::SIGNED, *size],
+        Type::Unsigned(size) => &[kind::UNSIGNED, *size],
+        Type::Boolean(size) => &[kind::BOOLEAN, *size],
+        Type::Character(size) => &[kind::CHARACTER, *size],
+        Type::Float(size @ (4 | 8)) => &[kind::FLOAT, *size],
+        Type::Extended => match LONG_DOUBLE {
+            LongDouble::Extended => &[kind::FLOAT, 16],
+            LongDouble::Quad => &[kind::QUAD, 16],
+        },
+        Type::Wide => &[kind::SIGNED, 16],
+        Type::Pointer => &[kind::POINTER],
+        Type::Text | Type::StringReference | Type::View { .. } => &[kind::TEXT],
+        Type::Enumeration { size, number } => {
+            to.extend([kind::ENUMERATION, *size]);
+            &number.to_ne_bytes()
+        }
+        Type::Structure(of) if of.is_string => &[kind::TEXT],
+        Type::Structure(of) => return structure(to, of),
+        Type::Float(_) | Type::Unknown => &[kind::NONE],
+    };
+    to.extend(bytes);
+}
+
+fn structure(to: &mut Vec<u8>, of: &Structure) {
+    let shown: Vec<_> = of.fields.iter().filter(|field| !field.is_hidden).take(255).collect();
+    to.push(kind::STRUCTURE);
+    to.extend(u16::try_from(of.size).unwrap_or(0).to_ne_bytes());
+    to.push(u8::try_from(shown.len()).unwrap_or(0));
+    for field in shown {
+        to.extend(u16::try_from(field.offset).unwrap_or(0).to_ne_bytes());
+        name_of(to, &field.name);
+        match &field.kind {
+            // Only what is in the structure itself was recorded.
+            Type::Text | Type::StringReference => to.push(kind::POINTER),
+            Type::View { .. } => to.push(kind::NONE),
+            Type::Structure(of) if of.is_string => to.push(kind::NONE),
+            kind => kind_of(to, kind),
         }
     }
 }

@@ -6,10 +6,13 @@
 
 use super::describe::name_of;
 use super::entries::{
-    At, Entry, base, children, entry_of, is_understood, is_void, language, number, origin_of,
+    At, Entry, base, children, entry_of, is_c_plus_plus, is_changed, is_default, is_optimized,
+    is_slice, is_understood, is_void, language, number, origin_of,
 };
+use super::shape::Shape;
 use super::types::{Evidence, Field, Parameter, Signature, Structure, Type};
 use crate::debug::{Sections, Slice};
+use crate::trace::scope::Reach;
 use gimli::{AttributeValue, Dwarf, Unit, UnitHeader, UnitOffset, UnitSectionOffset};
 use mcount_cpu::outside::values::Conventions;
 use std::collections::{BTreeSet, HashMap};
@@ -21,6 +24,8 @@ const VIEW: &str = "basic_string_view<char,";
 
 /// How far types are followed.
 const DEEPEST: usize = 12;
+/// No type has more bytes, unless it's damaged.
+const LARGEST: u64 = 1 << 32;
 
 /// Reads functions.
 pub(super) struct Reader<'s> {
@@ -35,10 +40,20 @@ pub(super) struct Reader<'s> {
     /// How many enumerations the trace had before.
     first: u32,
     rules: &'static Conventions,
+    pub(super) reach: Reach,
+    /// How many more types are read for the value at hand.
+    pub(super) left: usize,
+    /// What is shown of values, by where their types are in `.debug_info`.
+    pub(super) shapes: HashMap<usize, Option<Shape>>,
 }
 
 impl<'s> Reader<'s> {
-    pub(super) fn new(sections: &'s Sections<'_>, first: u32, rules: &'static Conventions) -> Self {
+    pub(super) fn new(
+        sections: &'s Sections<'_>,
+        first: u32,
+        rules: &'static Conventions,
+        reach: Reach,
+    ) -> Self {
         let dwarf = sections.dwarf();
         let mut headers = Vec::new();
         let mut units = dwarf.units();
@@ -53,6 +68,9 @@ impl<'s> Reader<'s> {
             enumerations: Vec::new(),
             first,
             rules,
+            reach,
+            left: 0,
+            shapes: HashMap::new(),
         }
     }
 
@@ -134,13 +152,13 @@ impl<'s> Reader<'s> {
             return None;
         }
         let entry = entry_of(function)?;
-        let result = match self.attribute(function, &entry, gimli::DW_AT_type) {
-            None => None,
-            Some((of, value)) => {
-                let kind = self.refer(&of, &value).map_or(Type::Unknown, |at| self.kind(&at, 0));
-                (!is_void(&kind)).then_some(kind)
-            }
-        };
+        let result = self.attribute(function, &entry, gimli::DW_AT_type);
+        let result = result.map(|(of, value)| self.refer(&of, &value));
+        let place = result.as_ref().and_then(Option::as_ref);
+        let is_result_small = place.is_some_and(|at| self.is_small(at));
+        let result_shape = place.and_then(|at| self.shape_of(at));
+        let result = result.map(|at| at.map_or(Type::Unknown, |at| self.kind(&at, 0)));
+        let result = result.filter(|kind| !is_void(kind));
         // gcc gives functions other names when it changes their parameters. LLVM changes those that nobody else calls.
         let is_external = self.attribute(function, &entry, gimli::DW_AT_external).is_some();
         let is_rust = language == Some(gimli::DW_LANG_Rust);
@@ -155,17 +173,15 @@ impl<'s> Reader<'s> {
                 continue;
             }
             let name = self.name(&at, &entry).unwrap_or_default();
-            let kind = match self.attribute(&at, &entry, gimli::DW_AT_type) {
-                Some((of, value)) => {
-                    self.refer(&of, &value).map_or(Type::Unknown, |at| self.kind(&at, 0))
-                }
-                None => Type::Unknown,
-            };
+            let place = self.attribute(&at, &entry, gimli::DW_AT_type);
+            let place = place.and_then(|(of, value)| self.refer(&of, &value));
+            let kind = place.as_ref().map_or(Type::Unknown, |at| self.kind(at, 0));
+            let shape = place.and_then(|at| self.shape_of(&at));
             let evidence = match self.evidence(&at, &entry, (address, is_sure)) {
                 Evidence::Home if is_changed => Evidence::Nowhere,
                 evidence => evidence,
             };
-            parameters.push(Parameter { name, kind, evidence });
+            parameters.push(Parameter { name, kind, shape, evidence });
         }
         // Without optimization all parameters are put into the frame.
         let is_home = |parameter: &Parameter| parameter.evidence == Evidence::Home;
@@ -176,7 +192,15 @@ impl<'s> Reader<'s> {
                 parameter.evidence = Evidence::Nowhere;
             }
         }
-        Some(Signature { parameters, result, is_result_sure: is_sure || is_plain, is_rust })
+        let is_result_sure = is_sure || is_plain;
+        Some(Signature {
+            parameters,
+            result,
+            result_shape,
+            is_result_small,
+            is_result_sure,
+            is_rust,
+        })
     }
 
     fn is_gcc(&self, at: &At<'s>) -> bool {
@@ -260,7 +284,7 @@ impl<'s> Reader<'s> {
     }
 
     /// The value of an attribute of an entry, or of what it's an instance of; and whose it is.
-    fn attribute(
+    pub(super) fn attribute(
         &mut self,
         at: &At<'s>,
         entry: &Entry<'s>,
@@ -280,18 +304,26 @@ impl<'s> Reader<'s> {
         None
     }
 
-    fn name(&mut self, at: &At<'s>, entry: &Entry<'s>) -> Option<String> {
+    pub(super) fn name(&mut self, at: &At<'s>, entry: &Entry<'s>) -> Option<String> {
         let (of, value) = self.attribute(at, entry, gimli::DW_AT_name)?;
         self.text(&of.unit, value)
     }
 
-    fn text(&self, unit: &Unit<Slice<'s>>, value: AttributeValue<Slice<'s>>) -> Option<String> {
+    pub(super) fn text(
+        &self,
+        unit: &Unit<Slice<'s>>,
+        value: AttributeValue<Slice<'s>>,
+    ) -> Option<String> {
         let text = self.dwarf.attr_string(unit, value).ok()?;
         Some(text.to_string_lossy().into_owned())
     }
 
     /// The target of an entry's attribute.
-    fn refer(&mut self, from: &At<'s>, value: &AttributeValue<Slice<'s>>) -> Option<At<'s>> {
+    pub(super) fn refer(
+        &mut self,
+        from: &At<'s>,
+        value: &AttributeValue<Slice<'s>>,
+    ) -> Option<At<'s>> {
         match value {
             AttributeValue::UnitRef(offset) => {
                 Some(At { unit: Rc::clone(&from.unit), offset: *offset })
@@ -309,7 +341,7 @@ impl<'s> Reader<'s> {
     }
 
     /// The name of an entry's type.
-    fn type_name(&mut self, at: &At<'s>, entry: &Entry<'s>) -> Option<String> {
+    pub(super) fn type_name(&mut self, at: &At<'s>, entry: &Entry<'s>) -> Option<String> {
         let of = self.refer(at, &entry.attr_value(gimli::DW_AT_type)?)?;
         let entry = entry_of(&of)?;
         self.name(&of, &entry)
@@ -322,7 +354,7 @@ impl<'s> Reader<'s> {
         Some(self.kind(&of, depth + 1))
     }
 
-    fn kind(&mut self, at: &At<'s>, depth: usize) -> Type {
+    pub(super) fn kind(&mut self, at: &At<'s>, depth: usize) -> Type {
         let Some(entry) = entry_of(at).filter(|_| depth < DEEPEST) else { return Type::Unknown };
         match entry.tag() {
             gimli::DW_TAG_typedef
@@ -370,7 +402,7 @@ impl<'s> Reader<'s> {
     }
 
     /// A type without its names and qualifiers.
-    fn bare(&mut self, mut at: At<'s>) -> Option<At<'s>> {
+    pub(super) fn bare(&mut self, mut at: At<'s>) -> Option<At<'s>> {
         for _ in 0..DEEPEST {
             let entry = entry_of(&at)?;
             let is_name = [
@@ -388,7 +420,7 @@ impl<'s> Reader<'s> {
         None
     }
 
-    fn enumeration(&mut self, at: &At<'s>, entry: &Entry<'s>, depth: usize) -> Type {
+    pub(super) fn enumeration(&mut self, at: &At<'s>, entry: &Entry<'s>, depth: usize) -> Type {
         let of = self.target(at, entry, depth);
         let size = number(entry, gimli::DW_AT_byte_size).or_else(|| of.map(|of| of.size()));
         let Some(size) = size.and_then(|size| u8::try_from(size).ok()).filter(|size| *size <= 8)
@@ -437,13 +469,23 @@ impl<'s> Reader<'s> {
         } else {
             self.fields(at, depth)
         };
-        let Some(size) = number(entry, gimli::DW_AT_byte_size) else { return Type::Unknown };
+        let size = number(entry, gimli::DW_AT_byte_size).filter(|size| *size <= LARGEST);
+        let Some(size) = size else { return Type::Unknown };
         let named = |name: &str, offset: u64| {
             fields.iter().any(|field| field.name == name && field.offset == offset)
         };
         if is_rust {
-            return match (name.as_str(), named("data_ptr", 0) && named("length", 8)) {
-                ("&str", true) => Type::View { is_pointer_first: true },
+            let is_pair = named("data_ptr", 0) && named("length", 8);
+            return match name.as_str() {
+                "&str" if is_pair => Type::View { is_pointer_first: true },
+                name if is_pair && depth == 0 && is_slice(name) && self.is_list(at) => {
+                    Type::View { is_pointer_first: true }
+                }
+                // What's larger than two registers is passed by a pointer to it.
+                _ if size > 16 && depth == 0 && self.reach.depth != 0 && !self.has_wide(at, 0) => {
+                    let all = Structure { size, is_by_reference: true, ..Structure::default() };
+                    Type::Structure(Rc::new(all))
+                }
                 _ => Type::Unknown,
             };
         }
@@ -488,7 +530,8 @@ impl<'s> Reader<'s> {
             let is_hidden = is_bits || is_union || is_whole;
             let name = if is_base { self.type_name(&at, &entry) } else { self.name(&at, &entry) };
             let name = name.unwrap_or_default();
-            fields.push(Field { name, offset: offset.unwrap_or(0), kind, is_hidden });
+            let offset = offset.unwrap_or(0).min(LARGEST);
+            fields.push(Field { name, offset, kind, is_hidden });
         }
         fields
     }
@@ -537,33 +580,8 @@ impl<'s> Reader<'s> {
                 let at = At { unit: Rc::clone(&at.unit), offset };
                 let Some(entry) = entry_of(&at) else { return false };
                 entry.tag() == gimli::DW_TAG_subprogram
+                    && !is_default(&entry)
                     && self.name(&at, &entry).is_some_and(|name| name.starts_with('~'))
             })
     }
-}
-
-fn is_c_plus_plus(language: Option<gimli::DwLang>) -> bool {
-    use gimli::{
-        DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_03, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14,
-    };
-    let all = [
-        DW_LANG_C_plus_plus,
-        DW_LANG_C_plus_plus_03,
-        DW_LANG_C_plus_plus_11,
-        DW_LANG_C_plus_plus_14,
-    ];
-    language.is_none_or(|language| all.contains(&language))
-}
-
-/// Does debug information tell of all calls that it makes? LLVM says so of functions that it has optimized.
-fn is_optimized(function: &Entry<'_>) -> bool {
-    [gimli::DW_AT_call_all_calls, gimli::DW_AT_GNU_all_call_sites]
-        .into_iter()
-        .any(|name| function.attr_value(name).is_some())
-}
-
-/// Does debug information say that the function can't be called as the ABI has it?
-fn is_changed(function: &Entry<'_>) -> bool {
-    let convention = function.attr_value(gimli::DW_AT_calling_convention);
-    matches!(convention, Some(AttributeValue::CallingConvention(gimli::DW_CC_nocall)))
 }

@@ -94,3 +94,40 @@ pub(super) fn base(entry: &Entry<'_>, name: &str) -> Type {
         _ => Type::Unknown,
     }
 }
+
+/// Is it the name of a slice of Rust, other than a text?
+pub(super) fn is_slice(name: &str) -> bool {
+    let rest = ["&mut ", "&"].iter().find_map(|start| name.strip_prefix(start));
+    rest.is_some_and(|rest| rest.starts_with('['))
+}
+
+pub(super) fn is_c_plus_plus(language: Option<gimli::DwLang>) -> bool {
+    use gimli::{
+        DW_LANG_C_plus_plus, DW_LANG_C_plus_plus_03, DW_LANG_C_plus_plus_11, DW_LANG_C_plus_plus_14,
+    };
+    let all = [
+        DW_LANG_C_plus_plus,
+        DW_LANG_C_plus_plus_03,
+        DW_LANG_C_plus_plus_11,
+        DW_LANG_C_plus_plus_14,
+    ];
+    language.is_none_or(|language| all.contains(&language))
+}
+
+/// Does debug information tell of all calls that it makes? LLVM says so of functions that it has optimized.
+pub(super) fn is_optimized(function: &Entry<'_>) -> bool {
+    [gimli::DW_AT_call_all_calls, gimli::DW_AT_GNU_all_call_sites]
+        .into_iter()
+        .any(|name| function.attr_value(name).is_some())
+}
+
+/// Is it a function that the class has by `= default`? A destructor then does what those of the fields do.
+pub(super) fn is_default(function: &Entry<'_>) -> bool {
+    number(function, gimli::DW_AT_defaulted) == Some(u64::from(gimli::DW_DEFAULTED_in_class.0))
+}
+
+/// Does debug information say that the function can't be called as the ABI has it?
+pub(super) fn is_changed(function: &Entry<'_>) -> bool {
+    let convention = function.attr_value(gimli::DW_AT_calling_convention);
+    matches!(convention, Some(AttributeValue::CallingConvention(gimli::DW_CC_nocall)))
+}

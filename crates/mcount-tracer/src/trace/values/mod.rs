@@ -2,14 +2,18 @@
 //! what the agent is to copy.
 //!
 //! Three steps, a file each: `dwarf.rs` reads a function's parameters and their types, `places.rs` knows in which
-//! registers they are passed (System V psABI for x86-64), `describe.rs` says in the trace how what was copied is read.
+//! registers they are passed (System V psABI for x86-64), `describe.rs` says in the trace how what was copied is read. What they lead to
+//! is read by `targets.rs`, and by `library.rs` for vectors and the like; `shape.rs` says how it's copied.
 
 mod conditions;
 mod describe;
 mod dwarf;
 mod entries;
+mod library;
 mod marks;
 mod places;
+mod shape;
+mod targets;
 mod types;
 
 use self::conditions::{Decisions, FunctionValues, Undecided};
@@ -21,7 +25,7 @@ use super::given::{GivenSignature, GivenType};
 use super::modules::{Hook, Module};
 use super::processor;
 use super::recipe::Recipe;
-use super::scope::Scope;
+use super::scope::{Reach, Scope};
 use crate::debug::Sections;
 use crate::debug::separate::{Search, Subject};
 use crate::words::counted;
@@ -92,7 +96,8 @@ pub(super) fn prepare(
     }
     let hooks = wanted.iter().filter_map(|one| module.hooks.get(one.hook));
     let addresses = hooks.flat_map(beginnings).collect();
-    let mut reader = sections.as_ref().map(|sections| Reader::new(sections, *enumerations, rules));
+    let mut reader =
+        sections.as_ref().map(|sections| Reader::new(sections, *enumerations, rules, scope.reach));
     let signatures = reader.as_mut().map(|reader| reader.functions(&addresses));
     let signatures = signatures.unwrap_or_default();
     let mut missing = Missing::default();
@@ -108,7 +113,12 @@ pub(super) fn prepare(
                 let function = FunctionOf { hook, signature, rules, enumerations };
                 let (decisions, is_undecided) = function.decisions(scope);
                 missing.extend(is_undecided.then_some(Reason::Condition), hook);
-                found.functions.extend(add_recipe(one, hook, (signature, decisions), rules));
+                found.functions.extend(add_recipe(
+                    one,
+                    hook,
+                    (signature, decisions),
+                    (rules, scope.reach),
+                ));
             }
             // That there's no debug information at all has been said.
             None => missing.extend(reader.is_some().then_some(Reason::Unknown), hook),
@@ -125,16 +135,21 @@ fn signature_of(given: &GivenSignature, known: Option<&Signature>) -> Signature 
     let parameter = |kind: &GivenType| Parameter {
         name: String::new(),
         kind: type_of(*kind),
+        shape: None,
         evidence: match kind {
             GivenType::Skipped => Evidence::Nowhere,
             _ => Evidence::Expected,
         },
     };
     let result = given.result.map(type_of);
+    let result_shape =
+        known.filter(|_| result.is_none()).and_then(|known| known.result_shape.clone());
     let is_result_sure = result.is_some() || known.is_some_and(|known| known.is_result_sure);
     Signature {
         parameters: given.parameters.iter().map(parameter).collect(),
         result: result.or_else(|| known.and_then(|known| known.result.clone())),
+        result_shape,
+        is_result_small: known.is_some_and(|known| known.is_result_small),
         is_result_sure,
         is_rust: false,
     }
@@ -157,17 +172,17 @@ fn add_recipe(
     wanted: &Wanted<'_>,
     hook: &mut Hook,
     (signature, decisions): (&Signature, Decisions),
-    rules: &'static Conventions,
+    (rules, reach): (&'static Conventions, Reach),
 ) -> Option<Description> {
     let plan = Plan::new(signature, rules);
     let Decisions { entry, exit } = decisions;
     let mut recipe = Recipe { entry, exit, ..Recipe::default() };
     let mut description = Description::new(hook.id);
     if wanted.arguments && !hook.is_after_prologue() && !is_clone(hook) {
-        recipe.arguments = plan.arguments(&mut description);
+        recipe.arguments = plan.arguments(&mut description, reach);
     }
     if wanted.result && !is_clone(hook) && signature.is_result_sure {
-        recipe.result = plan.result(hook.is_after_prologue(), &mut description);
+        recipe.result = plan.result(hook.is_after_prologue(), &mut description, reach);
     }
     if recipe == Recipe::default() {
         return None;

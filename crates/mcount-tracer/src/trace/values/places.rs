@@ -5,7 +5,9 @@
 //! as two arguments, so one may be in a register and the other on the stack.
 
 use super::describe::{Description, Role};
+use super::shape::{Shape, followed, limited};
 use super::types::{Evidence, Parameter, Signature, Type};
+use crate::trace::scope::Reach;
 use mcount_agent::recipe;
 use mcount_cpu::outside::values::{Conventions, Language, Returning, Taken};
 use std::rc::Rc;
@@ -14,6 +16,8 @@ use std::rc::Rc;
 pub(super) struct Located<'s> {
     pub(super) name: &'s str,
     pub(super) kind: &'s Type,
+    /// What is shown of it, if that's more than its type says.
+    pub(super) shape: Option<&'s Shape>,
     /// `None`: it isn't known where it is.
     pub(super) words: Option<Vec<u64>>,
 }
@@ -40,7 +44,8 @@ impl<'s> Plan<'s> {
     /// The arguments, and what copies each. None if nothing is known of any.
     pub(super) fn located(&self) -> Vec<Located<'s>> {
         let mut taken = self.taken_by_result();
-        if self.signature.result.as_ref().is_some_and(self.rules.is_unknown) {
+        let is_unknown = self.signature.result.as_ref().is_some_and(self.rules.is_unknown);
+        if is_unknown && !self.signature.is_result_small {
             // It may take a register for where it goes.
             return Vec::new();
         }
@@ -53,22 +58,22 @@ impl<'s> Plan<'s> {
                 (self.rules.argument)(&parameter.kind, &mut taken, self.language(), &mut words);
             }
             let words = Some(words).filter(|words| is_there && !words.is_empty());
-            all.push(Located { name: &parameter.name, kind: &parameter.kind, words });
+            let (name, kind) = (parameter.name.as_str(), &parameter.kind);
+            all.push(Located { name, kind, shape: parameter.shape.as_ref(), words });
         }
         all
     }
 
-    /// The words that copy the arguments.
-    pub(super) fn arguments(&self, description: &mut Description) -> Vec<u64> {
+    /// The words that copy the arguments, and what they lead to.
+    pub(super) fn arguments(&self, description: &mut Description, reach: Reach) -> Vec<u64> {
         let mut all = Vec::new();
-        for Located { name, kind, words } in self.located() {
-            if (self.rules.is_nowhere)(kind) {
+        for one in self.located() {
+            if (self.rules.is_nowhere)(one.kind) {
                 let empty = Type::Structure(Rc::default());
-                description.add(Role::Argument, name, &empty, true);
+                description.add(Role::Argument, one.name, &empty, true);
             } else {
-                description.add(Role::Argument, name, kind, words.is_some());
+                all.extend(one.copied(Role::Argument, description, reach));
             }
-            all.extend(words.into_iter().flatten());
         }
         all
     }
@@ -80,7 +85,7 @@ impl<'s> Plan<'s> {
         let returning = Returning { language: self.language(), is_late };
         (self.rules.result)(kind, returning, &mut words);
         let words = Some(words).filter(|words| !words.is_empty() && self.signature.is_result_sure);
-        Some(Located { name: "", kind, words })
+        Some(Located { name: "", kind, shape: self.signature.result_shape.as_ref(), words })
     }
 
     /// Whether the compiler has left the parameters where the ABI has them.
@@ -118,12 +123,35 @@ impl<'s> Plan<'s> {
     }
 
     /// The words that copy the result. At a late hook, which is after the prologue, less is known.
-    pub(super) fn result(&self, is_late: bool, description: &mut Description) -> Vec<u64> {
-        let Some(kind) = &self.signature.result else { return Vec::new() };
-        let mut words = Vec::new();
-        let returning = Returning { language: self.language(), is_late };
-        (self.rules.result)(kind, returning, &mut words);
-        description.add(Role::Result, "", kind, !words.is_empty());
+    pub(super) fn result(
+        &self,
+        is_late: bool,
+        description: &mut Description,
+        reach: Reach,
+    ) -> Vec<u64> {
+        let result = self.located_result(is_late);
+        result.map(|one| one.copied(Role::Result, description, reach)).unwrap_or_default()
+    }
+}
+
+impl Located<'_> {
+    /// The words that copy it, and what it leads to; and its description.
+    fn copied(self, role: Role, description: &mut Description, reach: Reach) -> Vec<u64> {
+        /// The most bytes of a function's description with which more is followed: it has to fit in a chunk of the trace.
+        const MOST: usize = 16_384;
+        let words = self.words.unwrap_or_default();
+        let shape = self.shape.filter(|_| !words.is_empty() && description.size() < MOST);
+        if let Some((words, kind)) =
+            shape.and_then(|shape| followed(self.kind, shape, &words, reach))
+        {
+            description.add_described(role, self.name, &kind);
+            return words;
+        }
+        // What a class is that has functions to copy it isn't said by its fields; and nobody would take a slice for a text.
+        let is_opaque = matches!(self.kind, Type::Structure(of) if of.is_by_reference && !of.is_string)
+            || matches!((self.kind, self.shape), (Type::View { .. }, Some(Shape::List(_))));
+        let words = if is_opaque { Vec::new() } else { limited(words, reach) };
+        description.add(role, self.name, self.kind, !words.is_empty());
         words
     }
 }

@@ -1,5 +1,6 @@
 //! Types of values, as far as they're understood, and as far as it matters where they are passed.
 
+use super::shape::Shape;
 pub(super) use mcount_cpu::outside::values::{Field, Structure, Type};
 
 /// What debug information says about a function.
@@ -8,6 +9,10 @@ pub(super) struct Signature {
     pub(super) parameters: Vec<Parameter>,
     /// `None`: it returns nothing.
     pub(super) result: Option<Type>,
+    /// What is shown of it, if that's more than its type says.
+    pub(super) result_shape: Option<Shape>,
+    /// Whatever it is, it's in registers.
+    pub(super) is_result_small: bool,
     /// It leaves its result where the ABI has it, as far as is known. LLVM leaves unused results out.
     pub(super) is_result_sure: bool,
     /// It follows the rules of Rust, which differ from those of C in what is passed in two registers.
@@ -27,6 +32,8 @@ impl Signature {
 pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) kind: Type,
+    /// What is shown of it, if that's more than its type says.
+    pub(super) shape: Option<Shape>,
     pub(super) evidence: Evidence,
 }
 

@@ -1,0 +1,444 @@
+//! Reads recorded bytes by the description of a function's values (docs/trace-format.md, "Values").
+//!
+//! Both may be damaged. A description can lead to more values than there are bytes, so it's left after some, and where they are nested too
+//! deeply.
+
+#[cfg(test)]
+mod tests;
+
+use super::{Field, MORE, RESULT, Signatures, Value};
+use crate::layout::{kind, target, type_flags, value};
+
+/// How deep values may be nested.
+const DEEPEST: usize = 40;
+/// How many values a call may have, one in the other. More don't find room in a record.
+const MOST: u32 = 1 << 14;
+
+/// The rest of a description.
+pub(super) struct Shape<'a> {
+    bytes: &'a [u8],
+    big_endian: bool,
+    /// How many values may still be read by it.
+    left: u32,
+}
+
+/// The rest of recorded bytes; none if there was no room for them.
+pub(super) struct Payload<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) big_endian: bool,
+}
+
+impl<'a> Payload<'a> {
+    fn take(&mut self, size: usize) -> Option<&'a [u8]> {
+        let Some((bytes, rest)) = self.bytes.split_at_checked(size) else {
+            self.bytes = &[];
+            return None;
+        };
+        self.bytes = rest;
+        Some(bytes)
+    }
+
+    /// The part of a value that has `size` bytes: it's here, or `inside` of what was read before, from its place on.
+    fn fixed(&mut self, inside: Option<&'a [u8]>, size: usize) -> Option<&'a [u8]> {
+        match inside {
+            Some(bytes) => bytes.get(..size),
+            None => self.take(size),
+        }
+    }
+
+    /// Such a part as a number.
+    fn fixed_number(&mut self, inside: Option<&'a [u8]>, size: usize) -> Option<u128> {
+        let bytes = self.fixed(inside, size)?;
+        Some(self.number_of(bytes))
+    }
+
+    /// The next `size` bytes as a number.
+    fn number(&mut self, size: usize) -> Option<u128> {
+        self.fixed_number(None, size)
+    }
+
+    fn number_of(&self, bytes: &[u8]) -> u128 {
+        let bytes = bytes.iter().copied();
+        let append = |value: u128, byte: u8| value << 8 | u128::from(byte);
+        if self.big_endian { bytes.fold(0, append) } else { bytes.rev().fold(0, append) }
+    }
+
+    /// The text at `address`.
+    fn text(&mut self, address: u64) -> Option<Value> {
+        let head = self.head()?;
+        let bytes = self.take(usize::from(head & value::LENGTH))?.to_vec();
+        let (is_cut, is_bad) = (head & value::CUT != 0, head & value::BAD != 0);
+        Some(Value::Text { address, bytes, is_cut, is_bad })
+    }
+
+    fn head(&mut self) -> Option<u16> {
+        u16::try_from(self.number(2)?).ok()
+    }
+}
+
+impl<'s> Shape<'s> {
+    pub(super) fn new(bytes: &'s [u8], big_endian: bool) -> Self {
+        Self { bytes, big_endian, left: MOST }
+    }
+
+    fn take(&mut self, size: usize) -> Option<&[u8]> {
+        let (bytes, rest) = self.bytes.split_at_checked(size)?;
+        self.bytes = rest;
+        Some(bytes)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    fn half(&mut self) -> Option<u16> {
+        let big_endian = self.big_endian;
+        let bytes = *self.take(2)?.first_chunk()?;
+        Some(if big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        let big_endian = self.big_endian;
+        let bytes = *self.take(4)?.first_chunk()?;
+        Some(if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let length = usize::from(self.byte()?);
+        Some(String::from_utf8_lossy(self.take(length)?).into_owned())
+    }
+
+    /// Role and name of the next value; its type follows.
+    pub(super) fn next_value(&mut self) -> Option<(u8, String)> {
+        Some((self.byte()?, self.name()?))
+    }
+
+    /// Passes over what comes before the result; its type follows. `None` if there's none.
+    pub(super) fn skip_to_result(&mut self, signatures: &Signatures<'_>) -> Option<()> {
+        let mut nothing = Payload { bytes: &[], big_endian: self.big_endian };
+        loop {
+            let (role, _) = self.next_value()?;
+            if role == RESULT {
+                return Some(());
+            }
+            self.read(None, &mut nothing, signatures, 0)?;
+        }
+    }
+
+    fn wide(&mut self) -> Option<u64> {
+        let big_endian = self.big_endian;
+        let bytes = *self.take(8)?.first_chunk()?;
+        Some(if big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
+    }
+
+    /// Reads a value of the type that comes next. `None` if the description is malformed.
+    ///
+    /// The part of it that has a fixed size is `inside` of what was read before, or else it comes next.
+    pub(super) fn read<'p>(
+        &mut self,
+        inside: Option<&'p [u8]>,
+        from: &mut Payload<'p>,
+        signatures: &Signatures<'_>,
+        depth: usize,
+    ) -> Option<Value> {
+        self.left = self.left.checked_sub(1).filter(|_| depth <= DEEPEST)?;
+        let code = self.byte()?;
+        let value = match code {
+            kind::NONE => Some(Value::Missing),
+            kind::POINTER => from.fixed_number(inside, 8).and_then(low).map(Value::Pointer),
+            kind::TEXT => {
+                from.fixed_number(inside, 8).and_then(low).and_then(|address| from.text(address))
+            }
+            kind::STRING => return self.string(inside, from),
+            kind::CHARACTERS => return self.characters(inside, from),
+            kind::STRUCTURE | kind::OBJECT => {
+                return self.structure(code, inside, from, signatures, depth);
+            }
+            kind::LEADS => return self.leads(inside, from, signatures, depth),
+            kind::LIST => return self.list(inside, from, signatures, depth),
+            kind::ARRAY => return self.array(inside, from, signatures, depth),
+            kind::VARIANT => return self.variant(inside, from, signatures, depth),
+            kind::ENUMERATION => {
+                let size = self.size()?;
+                let number = self.number()?;
+                let value = from.fixed_number(inside, size);
+                let of = signatures.enumerations.get(&number);
+                let big_endian = self.big_endian;
+                value.map(|value| enumerator(value, size, of.copied(), big_endian))
+            }
+            kind::SIGNED
+            | kind::UNSIGNED
+            | kind::BOOLEAN
+            | kind::CHARACTER
+            | kind::FLOAT
+            | kind::QUAD => {
+                let size = self.size()?;
+                from.fixed_number(inside, size).map(|value| scalar(code, size, value))
+            }
+            _ => return None,
+        };
+        Some(value.unwrap_or(Value::Missing))
+    }
+
+    fn size(&mut self) -> Option<usize> {
+        self.byte().map(usize::from).filter(|size| *size <= 16)
+    }
+
+    /// Passes over a type.
+    fn skip(&mut self, signatures: &Signatures<'_>, depth: usize) -> Option<()> {
+        let mut nothing = Payload { bytes: &[], big_endian: self.big_endian };
+        self.read(None, &mut nothing, signatures, depth).map(drop)
+    }
+
+    fn structure<'p>(
+        &mut self,
+        code: u8,
+        inside: Option<&'p [u8]>,
+        from: &mut Payload<'p>,
+        signatures: &Signatures<'_>,
+        depth: usize,
+    ) -> Option<Value> {
+        let size = usize::from(self.half()?);
+        let bytes = from.fixed(inside, size);
+        let flags = if code == kind::OBJECT { self.byte()? } else { 0 };
+        let mut fields = Vec::new();
+        for _ in 0..self.byte()? {
+            let offset = usize::from(self.half()?);
+            let name = self.name()?;
+            let rest = bytes.and_then(|bytes| bytes.get(offset..)).unwrap_or_default();
+            let value = self.read(Some(rest), from, signatures, depth + 1)?;
+            fields.push(Field { name, value });
+        }
+        if flags & type_flags::MORE != 0 {
+            fields.push(Field { name: MORE.to_owned(), value: Value::Missing });
+        }
+        Some(if bytes.is_some() { Value::Structure(fields) } else { Value::Missing })
+    }
+
+    fn leads<'p>(
+        &mut self,
+        inside: Option<&'p [u8]>,
+        from: &mut Payload<'p>,
+        signatures: &Signatures<'_>,
+        depth: usize,
+    ) -> Option<Value> {
+        let address = from.fixed_number(inside, 8).and_then(low);
+        let state = from.number(1);
+        let (Some(address), Some(state)) = (address, state) else {
+            self.skip(signatures, depth + 1)?;
+            return Some(address.map_or(Value::Missing, Value::Pointer));
+        };
+        let to = if state == u128::from(target::READ) {
+            Some(Box::new(self.read(None, from, signatures, depth + 1)?))
+        } else {
+            self.skip(signatures, depth + 1)?;
+            None
+        };
+        let is_bad = state == u128::from(target::BAD);
+        Some(Value::Leads { address, is_bad, to })
+    }
+
+    fn list<'p>(
+        &mut self,
+        inside: Option<&'p [u8]>,
+        from: &mut Payload<'p>,
+        signatures: &Signatures<'_>,
+        depth: usize,
+    ) -> Option<Value> {
+        let object = usize::from(self.half()?);
+        let size = usize::try_from(self.number()?).ok()?;
+        let is_map = self.byte()? & type_flags::MAP != 0;
+        let is_there = inside.is_some() || from.take(object).is_some();
+        let count = from.number(8).and_then(low).filter(|_| is_there);
+        let (Some(count), Some(head)) = (count, from.head()) else {
+            self.skip(signatures, depth + 1)?;
+            return Some(Value::Missing);
+        };
+        let recorded = usize::from(head & value::LENGTH);
+        let bytes = from.take(recorded.checked_mul(size)?).unwrap_or_default();
+        let elements = self.elements((bytes, recorded, size), from, signatures, depth + 1)?;
+        let is_bad = head & value::BAD != 0;
+        Some(Value::List { elements, count, is_bad, is_map })
+    }
+
+    fn array<'p>(
+        &mut self,
+        inside: Option<&'p [u8]>,
+        from: &mut Payload<'p>,
+        signatures: &Signatures<'_>,
+        depth: usize,
+    ) -> Option<Value> {
+        let count = self.wide()?;
+        let recorded = usize::from(self.half()?);
+        let size = usize::try_from(self.number()?).ok()?;
+        let bytes = from.fixed(inside, recorded.checked_mul(size)?);
+        let part = (bytes.unwrap_or_default(), recorded, size);
+        let elements = self.elements(part, from, signatures, depth + 1)?;
+        Some(match bytes {
+            Some(_) => Value::List { elements, count, is_bad: false, is_map: false },
+            None => Value::Missing,
+        })
+    }
+
+    /// The elements in `bytes`, so many of `size` bytes each, as far as they're there.
+    fn elements<'p>(
+        &mut self,
+        (bytes, count, size): (&'p [u8], usize, usize),
+        from: &mut Payload<'p>,
+        signatures: &Signatures<'_>,
+        depth: usize,
+    ) -> Option<Vec<Value>> {
+        let of = self.bytes;
+        let mut all = Vec::new();
+        for number in 0..count {
+            let place = number.checked_mul(size)?;
+            let Some(inside) = bytes.get(place..place.checked_add(size)?) else { break };
+            self.bytes = of;
+            all.push(self.read(Some(inside), from, signatures, depth)?);
+        }
+        if all.is_empty() {
+            self.skip(signatures, depth)?;
+        }
+        Some(all)
+    }
+
+    fn string<'p>(&mut self, inside: Option<&'p [u8]>, from: &mut Payload<'p>) -> Option<Value> {
+        let (size, at) = (usize::from(self.half()?), usize::from(self.half()?));
+        let object = from.fixed(inside, size);
+        let address = object.and_then(|bytes| bytes.get(at..at.checked_add(8)?));
+        let address = address.and_then(|bytes| low(from.number_of(bytes)));
+        Some(address.and_then(|address| from.text(address)).unwrap_or(Value::Missing))
+    }
+
+    fn characters<'p>(
+        &mut self,
+        inside: Option<&'p [u8]>,
+        from: &mut Payload<'p>,
+    ) -> Option<Value> {
+        let size = usize::from(self.half()?);
+        let has_more = self.byte()? & type_flags::MORE != 0;
+        let bytes = from.fixed(inside, size);
+        let Some(bytes) = bytes else { return Some(Value::Missing) };
+        let end = bytes.iter().position(|byte| *byte == 0);
+        let text = bytes.get(..end.unwrap_or(size)).unwrap_or_default();
+        Some(Value::Characters { bytes: text.to_vec(), is_cut: has_more && end.is_none() })
+    }
+
+    fn variant<'p>(
+        &mut self,
+        inside: Option<&'p [u8]>,
+        from: &mut Payload<'p>,
+        signatures: &Signatures<'_>,
+        depth: usize,
+    ) -> Option<Value> {
+        let size = usize::from(self.half()?);
+        let at = usize::from(self.half()?);
+        let of_number = self.size()?;
+        let bytes = from.fixed(inside, size);
+        let number = bytes.and_then(|bytes| bytes.get(at..at.checked_add(of_number)?));
+        let number = number.and_then(|bytes| low(from.number_of(bytes)));
+        let (mut meant, mut other) = (None, None);
+        for _ in 0..self.byte()? {
+            let (flags, case) = (self.byte()?, self.wide()?);
+            let name = self.name()?;
+            let found = Some((name, self.bytes));
+            self.skip(signatures, depth + 1)?;
+            if flags & type_flags::DEFAULT != 0 {
+                other = found;
+            } else if number == Some(case) {
+                meant = found;
+            }
+        }
+        let behind = self.bytes;
+        let Some((name, of)) = meant.or(other).filter(|_| number.is_some()) else {
+            return Some(Value::Missing);
+        };
+        let is_empty = of.first() == Some(&kind::NONE);
+        self.bytes = of;
+        let value = self.read(bytes, from, signatures, depth + 1)?;
+        self.bytes = behind;
+        Some(match (name.is_empty(), is_empty) {
+            (true, _) => value,
+            (false, true) => Value::Case(name, None),
+            (false, false) => Value::Case(name, Some(Box::new(value))),
+        })
+    }
+}
+
+fn low(value: u128) -> Option<u64> {
+    u64::try_from(value & u128::from(u64::MAX)).ok()
+}
+
+/// A number of `size` bytes with its sign.
+fn signed(value: u128, size: usize) -> i128 {
+    let unused = 128 - 8 * u32::try_from(size.clamp(1, 16)).unwrap_or(16);
+    (value << unused).cast_signed() >> unused
+}
+
+fn scalar(code: u8, size: usize, value: u128) -> Value {
+    match (code, size) {
+        (kind::SIGNED, _) => Value::Signed(signed(value, size)),
+        (kind::BOOLEAN, _) => Value::Boolean(value != 0),
+        (kind::CHARACTER, _) => {
+            Value::Character(low(value).map_or(0, |value| (value & 0xffff_ffff) as u32))
+        }
+        (kind::FLOAT, 4) => Value::Single(f32::from_bits((value & 0xffff_ffff) as u32)),
+        (kind::FLOAT, 8) => {
+            low(value).map_or(Value::Missing, |bits| Value::Float(f64::from_bits(bits)))
+        }
+        (kind::FLOAT, 16) => Value::Float(extended(value)),
+        (kind::QUAD, 16) => Value::Float(quad(value)),
+        (kind::FLOAT | kind::QUAD, _) => Value::Missing,
+        _ => Value::Unsigned(value),
+    }
+}
+
+/// A number of the x87: 64 bits with a leading one, 15 bits of exponent, a sign.
+fn extended(bits: u128) -> f64 {
+    let mantissa = low(bits).unwrap_or(0);
+    let exponent = i32::from((bits >> 64 & 0x7fff) as u16);
+    let value = match (exponent, mantissa << 1) {
+        (0x7fff, 0) => f64::INFINITY,
+        (0x7fff, _) => f64::NAN,
+        _ => scaled(mantissa.into(), exponent - 16383 - 63),
+    };
+    if bits >> 79 & 1 == 1 { -value } else { value }
+}
+
+/// A number of 128 bits, as IEEE 754 has them: a sign, 15 bits of exponent, and 112 after a leading one.
+fn quad(bits: u128) -> f64 {
+    let fraction = bits & ((1 << 112) - 1);
+    let exponent = i32::from((bits >> 112 & 0x7fff) as u16);
+    let value = match (exponent, fraction) {
+        (0x7fff, 0) => f64::INFINITY,
+        (0x7fff, _) => f64::NAN,
+        // The least f64 is far above.
+        (0, _) => 0.0,
+        _ => scaled(1 << 112 | fraction, exponent - 16383 - 112),
+    };
+    if bits >> 127 == 1 { -value } else { value }
+}
+
+/// A mantissa times a power of two, rounded to what `f64` has. In two steps: one alone could leave the range of what it's multiplied with.
+fn scaled(mantissa: u128, power: i32) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "it's rounded")]
+    let value = mantissa as f64;
+    value * 2_f64.powi(power / 2) * 2_f64.powi(power - power / 2)
+}
+
+fn enumerator(value: u128, size: usize, of: Option<&[u8]>, big_endian: bool) -> Value {
+    let wide = low(signed(value, size).cast_unsigned()).unwrap_or(0);
+    let narrow = low(value).unwrap_or(0);
+    let mut names = Shape::new(of.unwrap_or_default(), big_endian);
+    let count = names.number().unwrap_or(0);
+    for _ in 0..count {
+        let number = names.take(8).and_then(|bytes| bytes.first_chunk().copied());
+        let (Some(number), Some(name)) = (number, names.name()) else { break };
+        let number =
+            if big_endian { u64::from_be_bytes(number) } else { u64::from_le_bytes(number) };
+        if number == wide || number == narrow {
+            return Value::Enumerator(Some(name), number);
+        }
+    }
+    Value::Enumerator(None, narrow)
+}
