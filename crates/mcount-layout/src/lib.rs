@@ -152,6 +152,32 @@ pub mod chunk {
     pub const INDEX: u32 = 5;
     /// When threads were off the processor: records of [`super::off_cpu::SIZE`] bytes.
     pub const OFF_CPU: u32 = 6;
+    /// Calls into the system: records of [`super::told`].
+    pub const TOLD: u32 = 7;
+}
+
+/// Records of calls into the system, as the system told of them. Values follow each.
+pub mod told {
+    /// Bytes of a record without values.
+    pub const HEAD: usize = 32;
+    /// u64, ticks when it began.
+    pub const START: usize = 0;
+    /// u64, ticks when it ended.
+    pub const END: usize = 8;
+    /// u32
+    pub const PID: usize = 16;
+    /// u32
+    pub const TID: usize = 20;
+    /// u32: the number of its function, and in the highest eight bits one of [`super::end`], or [`OPEN`]. 0 ends the chunk.
+    pub const FUNCTION: usize = 24;
+    /// u32: how many bytes of values follow.
+    pub const VALUES: usize = 28;
+    /// It had not ended.
+    pub const OPEN: u32 = 4;
+    /// What the size of a record with its values is a multiple of.
+    pub const ALIGNMENT: usize = 16;
+    /// A record has at most so many bytes of values.
+    pub const MOST: usize = 1024;
 }
 
 /// Records of times that a thread was off the processor.
@@ -285,6 +311,11 @@ pub mod kind {
     /// u16 size, u16 where the number of the case is, u8 size of that, u8 count of cases; each is u8 flags, u64 number, u8
     /// length of name, name, type.
     pub const VARIANT: u8 = 17;
+    /// u8 size, u32 number of an enumeration: bits, several of which may be set. The value of an enumerator is a mask << 32 | the bits that
+    /// the mask leaves of a value with this name.
+    pub const FLAGS: u8 = 18;
+    /// u8 1 for a number or 6 for a pointer, u32 number of an enumeration, which names errors: what a call into the system returned.
+    pub const RETURNED: u8 = 19;
 }
 
 /// The states of a pointer's target.
@@ -341,8 +372,8 @@ pub mod metadata {
     pub const LOADED: u32 = 8;
     /// u32 module, u32 pid, u64 bias, u64 ticks.
     pub const UNLOADED: u32 = 9;
-    /// u32 function, then values: u8 1 for an argument, 2 for the result and 3 for what a marker says, u8 length of name,
-    /// name, type.
+    /// u32 function, then values: u8 1 for an argument, 2 for the result, 3 for what a marker says, 4 and 5 for an argument and the
+    /// result that follow a record of [`super::told`]; u8 length of name, name, type.
     pub const VALUES: u32 = 10;
     /// u32 number, u32 count, then enumerators: u64 value, u8 length of name, name.
     pub const ENUMERATION: u32 = 11;

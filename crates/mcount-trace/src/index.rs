@@ -196,6 +196,15 @@ impl Index {
         is_there
     }
 
+    /// Adds a thread without a number in the file; its place.
+    pub(crate) fn add_thread(&mut self, (pid, tid): (u32, u32)) -> usize {
+        // Those of the file count from 1 on.
+        let most = u32::MAX - u32::try_from(self.threads.len()).unwrap_or(0);
+        let is_free = |number: &u32| !self.numbers.contains_key(number);
+        let number = (1..=most).rev().find(is_free).unwrap_or(0);
+        self.thread(number, pid, tid)
+    }
+
     /// The thread with this number, new if there was none.
     fn thread(&mut self, number: u32, pid: u32, tid: u32) -> usize {
         let next = self.threads.len();

@@ -1,7 +1,7 @@
 //! Call records: the two words of each, and a call as it is before it has a place among others.
 
 use crate::bytes::word;
-use crate::layout::{call, end, special};
+use crate::layout::{call, end, special, told};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
@@ -109,6 +109,21 @@ impl Raw {
         let function_and_end = low_half(u64::from(function) & call::FUNCTION_MASK);
         let mut raw = Self { start, end: end.max(start), ordinal, function_and_end, slot: 0 };
         raw.set_apart();
+        raw
+    }
+
+    /// A call into the system: it encloses only what the system has seen. `word` is the function's number and how the call ended.
+    pub(crate) fn told(word: u32, start: u64, end: u64, ordinal: u64) -> Self {
+        let mut raw = Self::beneath(word, start, end, ordinal);
+        raw.slot = 1;
+        match word >> 24 {
+            told::OPEN => {
+                raw.end = u64::MAX;
+                raw.function_and_end |= u32::from(OPEN | PENDING) << 24;
+            }
+            how if u64::from(how) == end::EXIT => raw.function_and_end |= how << 24,
+            _ => {}
+        }
         raw
     }
 

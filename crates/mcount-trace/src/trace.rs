@@ -10,10 +10,10 @@ use crate::layout::{self, chunk, clock, directory, flags, header};
 use crate::limits::{Limits, first_since};
 use crate::metadata::{Event, Metadata, Process, Thread};
 use crate::nest::resolve;
-use crate::off_cpu;
 use crate::record::Hidden;
 use crate::scale::Scale;
 use crate::stored;
+use crate::told;
 use crate::unpack::{Packed, is_packed};
 use crate::values::{Signatures, Values};
 use crate::walk::{Stretch, Visitor, backwards, forwards};
@@ -455,7 +455,7 @@ impl Chunks<'_> {
         let chunks = descriptors.iter().filter(|of| of.kind == chunk::INDEX);
         let chunks = chunks.filter_map(|of| Some((*of, self.place(of.number)?)));
         let (index, without_start) = stored::read(self.file, size, chunks)?;
-        let is_unknown = |of: &&Descriptor| of.kind > chunk::OFF_CPU;
+        let is_unknown = |of: &&Descriptor| of.kind > chunk::TOLD;
         damage.unknown_chunks = descriptors.iter().filter(is_unknown).count() as u64;
         damage.open_without_start = without_start;
         Some(index)
@@ -484,12 +484,12 @@ impl Chunks<'_> {
                     let starts = starts.map(|(offset, _)| offset);
                     index.open(self.file, (starts, offset), size, of, damage);
                 }
-                chunk::STARTS | chunk::METADATA | chunk::INDEX | chunk::OFF_CPU => {}
+                chunk::STARTS | chunk::METADATA | chunk::INDEX | chunk::OFF_CPU | chunk::TOLD => {}
                 _ => damage.unknown_chunks += 1,
             }
         }
         let place = |at| self.place(at);
-        off_cpu::read(self.file, (descriptors, self.is_ring), place, limits, &mut index);
+        told::read(self.file, (descriptors, self.is_ring), place, limits, &mut index);
         damage.left_out = index.left_out();
         index
     }

@@ -7,11 +7,13 @@
 mod shape;
 
 use self::shape::{Payload, Shape};
+use crate::bytes::Bytes;
 use crate::calls::Call;
 use crate::file::File;
 use crate::index::{Piece, ThreadIndex};
-use crate::layout::{call, kind, special, value};
+use crate::layout::{call, kind, special, told, value};
 use crate::record::{Record, record};
+use crate::told::values_in;
 use std::collections::{HashMap, VecDeque};
 
 /// An argument or a result.
@@ -112,6 +114,9 @@ const NEAR: usize = 64;
 const ARGUMENT: u8 = 1;
 const RESULT: u8 = 2;
 const MARK: u8 = 3;
+/// Those of calls into the system, whose values follow their records.
+const TOLD_ARGUMENT: u8 = 4;
+const TOLD_RESULT: u8 = 5;
 
 /// A trace's data about the values of its functions.
 #[derive(Debug, Default)]
@@ -150,7 +155,7 @@ impl<'a> Signatures<'a> {
             let mut at = 0;
             while let Some((role, own)) = shape.next_value() {
                 let is_it = match role {
-                    RESULT => name == NAME_OF_RESULT,
+                    RESULT | TOLD_RESULT => name == NAME_OF_RESULT,
                     _ => own == name || place == Some(at),
                 };
                 if is_it {
@@ -221,6 +226,9 @@ impl<'t> Values<'t> {
     pub fn arguments(&mut self, call: &Call) -> Option<Vec<Named>> {
         let description = self.signatures.functions.get(&call.function)?;
         let mut shape = Shape::new(description, self.file.is_big_endian());
+        if let Some(&(TOLD_ARGUMENT | TOLD_RESULT)) = description.first() {
+            return self.told(shape, call).map(|(arguments, _)| arguments);
+        }
         let thread = self.threads.get(call.thread)?;
         let cursor = self.cursors.entry(call.thread).or_default();
         let recorded = cursor.find(self.file, thread, call)?;
@@ -259,6 +267,12 @@ impl<'t> Values<'t> {
     pub fn result(&self, call: &Call) -> Option<Value> {
         let description = self.signatures.functions.get(&call.function)?;
         let mut shape = Shape::new(description, self.file.is_big_endian());
+        if let Some(&(TOLD_ARGUMENT | TOLD_RESULT)) = description.first() {
+            return self
+                .told(shape, call)
+                .and_then(|(_, result)| result)
+                .filter(|_| call.how.is_some());
+        }
         shape.skip_to_result(self.signatures)?;
         call.how?;
         let mut place = usize::try_from(call.place & !(1 << 63)).ok()?;
@@ -278,6 +292,28 @@ impl<'t> Values<'t> {
             }
         }
         None
+    }
+}
+
+impl Values<'_> {
+    /// The arguments and the result that follow the record of a call into the system.
+    fn told(&self, mut shape: Shape<'_>, call: &Call) -> Option<(Vec<Named>, Option<Value>)> {
+        let big_endian = self.file.is_big_endian();
+        let place = usize::try_from(call.place).ok()?;
+        let head = self.file.load(place, told::HEAD);
+        let size = values_in(Bytes { bytes: &head, big_endian })?;
+        let bytes = self.file.load(place.checked_add(told::HEAD)?, size);
+        let mut payload = Payload { bytes: &bytes, big_endian };
+        let mut arguments = Vec::new();
+        while let Some((role, name)) = shape.next_value() {
+            let value = shape.read(None, &mut payload, self.signatures, 0)?;
+            match role {
+                TOLD_ARGUMENT => arguments.push(Named { name, value }),
+                TOLD_RESULT => return Some((arguments, Some(value))),
+                _ => return None,
+            }
+        }
+        Some((arguments, None))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::entry::{
     Entry, Function, Module, Note, ProcessEnd, ProcessStart, ThreadEnd, ThreadName, ThreadStart,
 };
-use crate::layout::{self, call, chunk, clock, directory, end, flags, header, special};
+use crate::layout::{self, call, chunk, clock, directory, end, flags, header, special, told};
 use crate::record::{End, address_slot};
 use std::collections::HashMap;
 
@@ -217,6 +217,30 @@ impl Writer {
             last.bytes.extend(record);
         } else {
             self.add(chunk::OFF_CPU, 0, 0, 0, record);
+        }
+        self
+    }
+
+    /// A call into the system, with the bytes of its values; without an end it has not ended.
+    pub fn told(
+        &mut self,
+        (pid, tid): (u32, u32),
+        function: u32,
+        (start, end): (u64, Option<u64>),
+        values: &[u8],
+    ) -> &mut Self {
+        let how = if end.is_none() { told::OPEN } else { 0 };
+        let mut record = [self.word(start), self.word(end.unwrap_or(0))].concat();
+        record.extend(self.words(&[pid, tid, how << 24 | function, u32_of(values.len())]));
+        record.extend(values);
+        record.resize(record.len().next_multiple_of(told::ALIGNMENT), 0);
+        let has_room = |one: &&mut Chunk| {
+            one.kind == chunk::TOLD && one.bytes.len() + record.len() <= CAPACITY
+        };
+        if let Some(last) = self.chunks.iter_mut().rfind(has_room) {
+            last.bytes.extend(record);
+        } else {
+            self.add(chunk::TOLD, 0, 0, 0, record);
         }
         self
     }

@@ -96,6 +96,7 @@ fn sample(big_endian: bool) -> Vec<u8> {
         }
         if at % 9 == 0 {
             writer.off_cpu(thread, 3, start + 2, start + 20);
+            writer.told((1, 1), 2, (start + 1, Some(start + 30)), &[7; 20]);
         }
         if at == 20 {
             writer.hand_over(threads[1], threads[2]);

@@ -100,6 +100,9 @@ pub(super) struct CallsArgs {
     /// Record when threads were off the CPU even if that costs more than 2 %, and warn if the kernel forbids it
     #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
     context_switches: bool,
+    /// Record system calls; the program needs no hooks
+    #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
+    system_calls: bool,
     /// Record functions with hooks only: no library calls that wait (locks, sleep, read, poll and the like), and no time
     /// off the CPU
     #[arg(long, help_heading = "What is recorded")]
@@ -214,8 +217,10 @@ impl CallsArgs {
         if untimed && min_duration != 0 {
             return Err("--min-duration needs a clock".to_owned());
         }
-        if untimed && self.context_switches {
-            return Err("--context-switches needs a clock".to_owned());
+        let of_kernel =
+            [(self.context_switches, "--context-switches"), (self.system_calls, "--system-calls")];
+        if let Some((_, option)) = of_kernel.iter().find(|(is_wanted, _)| untimed && *is_wanted) {
+            return Err(format!("{option} needs a clock"));
         }
         let values = self.values()?;
         let conditions = self.conditions()?;
@@ -240,6 +245,7 @@ impl CallsArgs {
             entries: self.entries,
             untimed,
             switches: self.switches(),
+            system_calls: self.system_calls,
             waits: !self.plain,
             ..Scope::default()
         })

@@ -29,6 +29,7 @@ mod sizes;
 mod sleds;
 mod steps;
 mod surroundings;
+mod system_calls;
 mod told;
 mod top;
 mod truth;
@@ -84,7 +85,8 @@ fn main() -> ExitCode {
         .chain(sanitizers::tests())
         .chain(sizes::tests())
         .chain(sleds::tests())
-        .chain(waits::tests());
+        .chain(waits::tests())
+        .chain(system_calls::tests());
     let tests =
         tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());
     let tests = tests.chain(probes::tests()).chain(probes_any::tests());

@@ -13,15 +13,19 @@ use super::code;
 use super::code::Frame;
 pub use super::code::{Area, SITE, STUB, THUNK, Unusable, armed, entry_of, thunk};
 pub use super::signals::{SIGNALS, VECTORS};
+use crate::outside::system_calls::GENERIC;
 use crate::outside::values::Conventions;
 use crate::outside::{
-    LibraryCalls, LinkerCalls, LongDouble, Roles, Routines, Watched, code as bytes_of, words,
+    LibraryCalls, LinkerCalls, LongDouble, Roles, Routines, SystemCalls, Watched, code as bytes_of,
+    words,
 };
 use alloc::vec::Vec;
 use core::ops::Range;
 
 /// What people call it.
 pub const NAME: &str = "AArch64";
+/// Its system calls.
+pub const SYSTEM_CALLS: SystemCalls = SystemCalls { names: GENERIC, names_32: "", instruction: 32 };
 /// How calls of library functions are recorded.
 pub const LIBRARY_CALLS: Option<&LibraryCalls> = Some(&super::library::LIBRARY_CALLS);
 /// Where arguments and results are.

@@ -9,6 +9,7 @@ mod library;
 pub mod patch;
 mod registers;
 mod signals;
+pub(crate) mod system_calls;
 pub mod values;
 
 pub use self::library::{ByWord, First, ImportedWords, LibraryCalls, Unbound, Uses};
@@ -16,6 +17,7 @@ pub use self::registers::{
     ClockTrap, FunctionCall, GeneralRegisters, Roles, StackWord, SystemCallWord,
 };
 pub use self::signals::{SignalFrame, SignalFrames, VectorState};
+pub use self::system_calls::SystemCalls;
 
 use alloc::vec::Vec;
 

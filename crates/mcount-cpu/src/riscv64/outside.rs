@@ -12,14 +12,18 @@ use super::code;
 use super::code::Frame;
 pub use super::code::Unusable;
 pub use super::signals::SIGNALS;
+use crate::outside::system_calls::GENERIC;
 use crate::outside::values::Conventions;
 use crate::outside::{
-    CallSites, LibraryCalls, LinkerCalls, LinkerCode, LongDouble, Roles, Routines, SPARE, Watched,
+    CallSites, LibraryCalls, LinkerCalls, LinkerCode, LongDouble, Roles, Routines, SPARE,
+    SystemCalls, Watched,
 };
 use alloc::vec::Vec;
 
 /// What people call it.
 pub const NAME: &str = "RISC-V";
+/// Its system calls.
+pub const SYSTEM_CALLS: SystemCalls = SystemCalls { names: GENERIC, names_32: "", instruction: 0 };
 /// Calls of library functions aren't recorded yet.
 pub const LIBRARY_CALLS: Option<&LibraryCalls> = None;
 /// Neither are arguments and results.

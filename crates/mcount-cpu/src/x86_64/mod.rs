@@ -15,6 +15,8 @@ pub mod signals;
 #[cfg(target_arch = "x86_64")]
 pub mod syscalls;
 #[cfg(feature = "outside")]
+mod system_calls;
+#[cfg(feature = "outside")]
 pub mod values;
 
 /// The entry and the exit of a traced call, as macros of the assembler (GNU as).

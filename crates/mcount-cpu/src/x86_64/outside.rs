@@ -4,9 +4,11 @@
 use super::code;
 pub use super::code::{Area, Position, SITE, STUB, THUNK, Unusable, armed, nop_length, thunk};
 pub use super::signals::SIGNALS;
+use super::system_calls as names;
 use crate::outside::values::Conventions;
 use crate::outside::{
-    ClockTrap, LibraryCalls, LinkerCalls, LongDouble, Roles, Routines, SystemCallWord, Watched,
+    ClockTrap, LibraryCalls, LinkerCalls, LongDouble, Roles, Routines, SystemCallWord, SystemCalls,
+    Watched,
 };
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,6 +16,9 @@ use core::ops::Range;
 
 /// What people call it.
 pub const NAME: &str = "x86-64";
+/// Its system calls.
+pub const SYSTEM_CALLS: SystemCalls =
+    SystemCalls { names: names::X86_64, names_32: names::I386, instruction: 8 };
 /// How calls of library functions are recorded.
 pub const LIBRARY_CALLS: Option<&LibraryCalls> = Some(&super::library::LIBRARY_CALLS);
 /// Where arguments and results are.

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Field, MORE, RESULT, Signatures, Value};
+use super::{Field, MORE, RESULT, Signatures, TOLD_RESULT, Value};
 use crate::layout::{kind, target, type_flags, value};
 
 /// How deep values may be nested.
@@ -118,7 +118,7 @@ impl<'s> Shape<'s> {
         let mut nothing = Payload { bytes: &[], big_endian: self.big_endian };
         loop {
             let (role, _) = self.next_value()?;
-            if role == RESULT {
+            if matches!(role, RESULT | TOLD_RESULT) {
                 return Some(());
             }
             self.read(None, &mut nothing, signatures, 0)?;
@@ -166,6 +166,7 @@ impl<'s> Shape<'s> {
                 let big_endian = self.big_endian;
                 value.map(|value| enumerator(value, size, of.copied(), big_endian))
             }
+            kind::FLAGS | kind::RETURNED => return self.of_system(code, inside, from, signatures),
             kind::SIGNED
             | kind::UNSIGNED
             | kind::BOOLEAN
@@ -178,6 +179,30 @@ impl<'s> Shape<'s> {
             _ => return None,
         };
         Some(value.unwrap_or(Value::Missing))
+    }
+
+    /// Flags, or a result, of a call into the system.
+    fn of_system<'p>(
+        &mut self,
+        code: u8,
+        inside: Option<&'p [u8]>,
+        from: &mut Payload<'p>,
+        signatures: &Signatures<'_>,
+    ) -> Option<Value> {
+        let form = self.byte()?;
+        let number = self.number()?;
+        let size = if code == kind::FLAGS { usize::from(form) } else { 8 };
+        if size > 16 {
+            return None;
+        }
+        let value = from.fixed_number(inside, size).and_then(low);
+        let of = signatures.enumerations.get(&number).copied();
+        let big_endian = self.big_endian;
+        let named = |value| match code {
+            kind::FLAGS => flags(value, of, big_endian),
+            _ => returned(form, value, of, big_endian),
+        };
+        Some(value.map_or(Value::Missing, named))
     }
 
     fn size(&mut self) -> Option<usize> {
@@ -429,16 +454,68 @@ fn scaled(mantissa: u128, power: i32) -> f64 {
 fn enumerator(value: u128, size: usize, of: Option<&[u8]>, big_endian: bool) -> Value {
     let wide = low(signed(value, size).cast_unsigned()).unwrap_or(0);
     let narrow = low(value).unwrap_or(0);
-    let mut names = Shape::new(of.unwrap_or_default(), big_endian);
-    let count = names.number().unwrap_or(0);
-    for _ in 0..count {
-        let number = names.take(8).and_then(|bytes| bytes.first_chunk().copied());
-        let (Some(number), Some(name)) = (number, names.name()) else { break };
-        let number =
-            if big_endian { u64::from_be_bytes(number) } else { u64::from_le_bytes(number) };
-        if number == wide || number == narrow {
-            return Value::Enumerator(Some(name), number);
+    let mut names = Enumerators::of(of, big_endian);
+    let found = names.find(|(number, _)| *number == wide || *number == narrow);
+    found.map_or(Value::Enumerator(None, narrow), |(number, name)| {
+        Value::Enumerator(Some(name), number)
+    })
+}
+
+/// The names of the bits that are set, as in C.
+fn flags(value: u64, of: Option<&[u8]>, big_endian: bool) -> Value {
+    let (mut names, mut known) = (Vec::new(), 0);
+    for (number, name) in Enumerators::of(of, big_endian) {
+        let (mask, bits) = (number >> 32, number & 0xffff_ffff);
+        if mask & known == 0 && mask != 0 && value & mask == bits {
+            known |= mask;
+            names.push(name);
         }
     }
-    Value::Enumerator(None, narrow)
+    let rest = value & !known;
+    if rest != 0 || names.is_empty() {
+        names.push(if rest == 0 { "0".to_owned() } else { format!("{rest:#x}") });
+    }
+    Value::Enumerator(Some(names.join("|")), value)
+}
+
+/// What a call into the system returned: an error, or a value of this form.
+fn returned(form: u8, value: u64, of: Option<&[u8]>, big_endian: bool) -> Value {
+    /// The greatest number of an error.
+    const GREATEST: u64 = 4095;
+    if value >= GREATEST.wrapping_neg()
+        && let Some((_, name)) = Enumerators::of(of, big_endian).find(|(one, _)| *one == value)
+    {
+        return Value::Enumerator(Some(name), value);
+    }
+    match form {
+        kind::POINTER => Value::Pointer(value),
+        _ => Value::Signed(value.cast_signed().into()),
+    }
+}
+
+/// Numbers and names of an enumeration.
+struct Enumerators<'a> {
+    rest: Shape<'a>,
+    left: u32,
+}
+
+impl<'a> Enumerators<'a> {
+    fn of(enumeration: Option<&'a [u8]>, big_endian: bool) -> Self {
+        let mut rest = Shape::new(enumeration.unwrap_or_default(), big_endian);
+        let left = rest.number().unwrap_or(0);
+        Self { rest, left }
+    }
+}
+
+impl Iterator for Enumerators<'_> {
+    type Item = (u64, String);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let number = *self.rest.take(8)?.first_chunk()?;
+        let big_endian = self.rest.big_endian;
+        let number =
+            if big_endian { u64::from_be_bytes(number) } else { u64::from_le_bytes(number) };
+        Some((number, self.rest.name()?))
+    }
 }

@@ -19,6 +19,7 @@ mod given;
 mod image;
 mod imports;
 mod inject;
+mod kernel;
 mod library;
 mod live;
 mod live_waits;
@@ -26,7 +27,6 @@ mod marker;
 mod markers;
 mod meant;
 mod modules;
-mod off_cpu;
 mod pages;
 mod prepare;
 mod probes;
@@ -61,12 +61,12 @@ use self::confine::Confinement;
 pub use self::file::Size;
 use self::file::TraceFile;
 pub use self::given::GivenSignature;
+use self::kernel::{Kernel, Wanted};
 use self::library::Library;
 use self::modules::Modules;
-use self::off_cpu::OffCpu;
 pub use self::processor::missing;
 pub use self::scope::{FileGlob, Known, Limit, Reach, Scope, Switches};
-use self::space::Space;
+use self::space::{Rendezvous, Space};
 use self::spend::Spending;
 use self::start::Untraced;
 use self::switch::Waker;
@@ -163,8 +163,8 @@ struct Recorder {
     request: Request,
     agent: Agent,
     trace: TraceFile,
-    /// The source that tells when threads are off the processor.
-    off_cpu: Option<OffCpu>,
+    /// What the kernel tells of threads.
+    kernel: Option<Kernel>,
     modules: Modules,
     library: Library,
     /// How many enumerations the trace has.
@@ -244,13 +244,14 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         ));
     }
     let told = Told::listen()?;
-    let main = spawn::spawn(&request.command).inspect_err(|_| trace.remove_unpublished())?;
+    let child = spawn::spawn(&request.command).inspect_err(|_| trace.remove_unpublished())?;
+    let main = child.process;
     spawn::hear_signals(main, told.clone(), Waker::new());
     let mut recorder = Recorder {
         request,
         agent,
         trace,
-        off_cpu: None,
+        kernel: None,
         modules: Modules::default(),
         library: Library::of_new_programs(),
         enumerations: 0,
@@ -277,7 +278,8 @@ fn record(request: Request, agent: Agent, trace: TraceFile) -> io::Result<Outcom
         left_alone: BTreeSet::new(),
     };
     recorder.begin_spending();
-    recorder.watch_switches();
+    recorder.watch_kernel();
+    child.go()?;
     recorder.follow()?;
     recorder.finish()
 }
@@ -348,7 +350,7 @@ impl Recorder {
             Stop::Signal(signal @ (libc::SIGURG | libc::SIGTRAP))
                 if self.at_rendezvous(thread, signal) =>
             {
-                self.rendezvous(thread);
+                self.borrow(thread, |this| this.rendezvous(thread));
                 thread.resume(None);
             }
             Stop::Signal(libc::SIGSEGV)
@@ -402,16 +404,19 @@ impl Recorder {
         }
     }
 
-    /// Has the kernel tell of context switches, if they're wanted. The program doesn't run yet.
-    fn watch_switches(&mut self) {
-        let switches = self.request.scope.switches;
-        if switches == Switches::No || self.request.is_list {
+    /// Has the kernel tell of system calls and context switches, if they're wanted. The program doesn't run yet.
+    fn watch_kernel(&mut self) {
+        let scope = &self.request.scope;
+        let (switches, calls) = (scope.switches, scope.system_calls);
+        let wanted = Wanted { switches: switches != Switches::No, calls };
+        if self.request.is_list || !(wanted.switches || wanted.calls) {
             return;
         }
-        match OffCpu::of_new(&self.trace, self.main, self.request.is_alone) {
-            Ok(off_cpu) => self.off_cpu = Some(off_cpu),
+        match Kernel::of_new(&self.trace, self.main, self.request.is_alone, wanted) {
+            Ok(kernel) => self.kernel = Some(kernel),
+            Err(error) if wanted.calls => self.refuse(self.main, kernel::why_no_calls(&error)),
             Err(error) => {
-                let why = off_cpu::why_not(&error);
+                let why = kernel::why_not(&error);
                 match switches {
                     Switches::Wanted => self.note(why),
                     _ => self.add(Note { text: why.as_bytes() }),
@@ -420,8 +425,36 @@ impl Recorder {
         }
     }
 
+    /// Does something that has a thread, which stands, make system calls. They aren't the program's.
+    fn borrow<T>(&mut self, thread: Tracee, act: impl FnOnce(&mut Self) -> T) -> T {
+        let tell = |kernel: &Kernel, is_begin: bool| kernel.borrow(thread.id(), is_begin);
+        self.kernel.iter().for_each(|kernel| tell(kernel, true));
+        let result = act(self);
+        self.know_code(thread);
+        self.kernel.iter().for_each(|kernel| tell(kernel, false));
+        result
+    }
+
+    /// Tells which code in the process of a thread isn't the program's: what it calls isn't what the program does.
+    fn know_code(&self, thread: Tracee) {
+        let Some(kernel) = &self.kernel else { return };
+        let id = self.threads.get(&thread.id()).copied();
+        let Some((id, process)) = id.and_then(|id| Some((id, self.processes.get(&id)?))) else {
+            return;
+        };
+        let space = process.space.borrow();
+        let agent = space.agent.as_ref().map(|placed| placed.bias);
+        let agent = agent.map(|bias| bias..bias + self.agent.symbols.size);
+        if agent.is_some() || space.rendezvous.is_some() {
+            kernel.begins(id, agent.clone());
+        }
+        let asks = space.rendezvous.as_ref().map(Rendezvous::code);
+        kernel.know(id, agent.into_iter().chain(asks.into_iter().flatten()).collect());
+    }
+
     fn finish(mut self) -> io::Result<Outcome> {
-        for note in self.off_cpu.take().into_iter().flat_map(OffCpu::end) {
+        let (system_calls, notes) = self.kernel.take().map(Kernel::end).unwrap_or_default();
+        for note in notes {
             self.note(note);
         }
         let failed = spawn::exec_error();
@@ -451,7 +484,7 @@ impl Recorder {
         let is_ring = matches!(self.request.size, Size::Ring(_));
         self.notes.extend(self.trace.missing(is_ring, self.is_confined));
         let name = self.trace.name().unwrap_or_default().to_owned();
-        let calls = self.trace.kept_calls();
+        let calls = self.trace.kept_calls() + system_calls;
         self.trace.finish()?;
         let ended = self.ended.unwrap_or(Ended::Code(0));
         let output = self.request.output.with_file_name(name);

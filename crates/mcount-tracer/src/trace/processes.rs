@@ -2,17 +2,19 @@
 
 use super::agent::Symbols;
 use super::confine::Confinement;
+use super::modules::Modules;
 use super::space::{Recording, Space};
 use super::start::{self, Untraced};
 use super::thread_names;
 use super::{Ended, Maker, Process, Recorder, program};
-use crate::commit::Failure;
+use crate::commit::{Failure, about};
 use mcount_agent::config;
 use mcount_ptrace::{Memory, Tracee};
 use mcount_trace::{Mapping, ProcessEnd, ProcessStart, ThreadEnd, ThreadStart};
 use nix::libc;
 use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -35,7 +37,7 @@ impl Recorder {
             thread.listen();
         } else {
             if self.late.remove(&thread.id()) {
-                self.begin_thread(thread);
+                self.borrow(thread, |this| this.begin_thread(thread));
             }
             self.go_on(thread);
         }
@@ -77,7 +79,7 @@ impl Recorder {
         self.threads.insert(thread, process);
         if self.early.remove(&thread).is_some() {
             let thread = Tracee::new(thread);
-            self.begin_thread(thread);
+            self.borrow(thread, |this| this.begin_thread(thread));
             self.go_on(thread);
         } else {
             self.late.insert(thread);
@@ -253,7 +255,10 @@ impl Recorder {
     pub(super) fn name(&self, thread: i32) {
         if let Some(process) = self.threads.get(&thread)
             && !self.left_alone.contains(&thread)
-            && self.processes.get(process).is_some_and(|process| process.traced)
+            && self
+                .processes
+                .get(process)
+                .is_some_and(|process| process.traced || self.request.scope.system_calls)
         {
             let ids = (*process, thread);
             thread_names::add(&self.trace, ids, ids);
@@ -301,19 +306,46 @@ impl Recorder {
         self.threads.retain(|_, of| *of != process);
         self.threads.insert(process, process);
         self.process_record(process, 0);
-        match self.prepare(thread) {
-            Ok(()) => {}
-            Err(why) => {
-                if let Ok(memory) = Memory::open(process) {
-                    let confinement = Confinement::default();
-                    let space = Rc::default();
-                    let process_now = Process { space, memory, traced: false, confinement };
-                    self.processes.insert(process, process_now);
-                }
-                self.untraced(process, &why);
-            }
+        if self.needs_no_agent(process) {
+            self.follow_alone(process);
+            self.has_begun_alone(process);
+        } else if let Err(why) = self.borrow(thread, |this| this.prepare(thread)) {
+            self.follow_alone(process);
+            self.untraced(process, &why);
         }
         thread.resume(None);
+    }
+
+    /// Has a process that isn't traced itself tell of what it makes.
+    fn follow_alone(&mut self, process: i32) {
+        if let Ok(memory) = Memory::open(process) {
+            let (space, confinement) = (Rc::default(), Confinement::default());
+            self.processes.insert(process, Process { space, memory, traced: false, confinement });
+            self.know_code(Tracee::new(process));
+        }
+    }
+
+    /// Is the program without hooks, and are system calls wanted? The kernel tells of these.
+    fn needs_no_agent(&self, process: i32) -> bool {
+        let scope = &self.request.scope;
+        if !scope.system_calls || scope.makes_hooks() || self.request.is_list {
+            return false;
+        }
+        let file = PathBuf::from(format!("/proc/{process}/exe"));
+        let mut modules = Modules::default();
+        let index = modules.get(&program(process), &file, scope).map(|(index, _)| index);
+        let module = index.ok().and_then(|index| modules.at(index));
+        module.is_some_and(|module| module.hooks.is_empty())
+    }
+
+    /// The first program begins, and needs no agent.
+    fn has_begun_alone(&mut self, process: i32) {
+        if process == self.main
+            && !std::mem::replace(&mut self.begun, true)
+            && let Err(error) = self.publish()
+        {
+            self.refuse(process, about(&self.request.output, error).to_string());
+        }
     }
 
     pub(super) fn prepare(&mut self, thread: Tracee) -> Result<(), Untraced> {

@@ -124,6 +124,8 @@ pub struct Scope {
     pub untimed: bool,
     /// When threads were off the processor.
     pub switches: Switches,
+    /// System calls.
+    pub system_calls: bool,
     /// Patterns that mean a function which was seen.
     pub known: Known,
 }
@@ -153,6 +155,7 @@ impl Default for Scope {
             entries: false,
             untimed: false,
             switches: Switches::No,
+            system_calls: false,
             known: Known::default(),
         }
     }
@@ -216,6 +219,7 @@ impl Scope {
             || self.entries
             || self.untimed
             || self.switches == Switches::Wanted
+            || self.system_calls
             || !self.library.is_empty()
             || !self.mark.is_empty()
     }
@@ -224,6 +228,11 @@ impl Scope {
     /// called.
     pub(super) fn class_of_marks(&self, class: u32) -> u32 {
         if self.is_limited() { class & !class::NESTING | class::UNDER } else { class }
+    }
+
+    /// Are functions, calls or places wanted that get a hook only if they're asked for?
+    pub(super) fn makes_hooks(&self) -> bool {
+        !(self.probe.is_empty() && self.mark.is_empty() && self.library.is_empty())
     }
 
     /// Does it matter what functions are called?

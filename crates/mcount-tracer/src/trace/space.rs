@@ -135,6 +135,16 @@ pub(super) struct Space {
     pub(super) blocked: Option<u64>,
 }
 
+impl Rendezvous {
+    /// Where there is code of ours.
+    pub(super) fn code(&self) -> Vec<std::ops::Range<u64>> {
+        /// More than any has.
+        const MOST: u64 = 64;
+        let spare = self.calls.as_ref().map(|calls| calls.spare);
+        [Some(self.place), spare].into_iter().flatten().map(|at| at..at + MOST).collect()
+    }
+}
+
 impl Space {
     /// Tells the agent at load bias `bias` what it needs to know to begin.
     pub(super) fn place(

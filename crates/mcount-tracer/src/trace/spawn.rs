@@ -10,8 +10,17 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Starts the program under the recorder; its process. It stands before `exec` until it's attached to.
-pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
+/// A child that stands before `exec`.
+pub(super) struct Child {
+    pub(super) process: i32,
+    /// It goes on when it reads a byte there.
+    go: [libc::c_int; 2],
+    /// It says there if it couldn't.
+    failed: [libc::c_int; 2],
+}
+
+/// Starts the program under the recorder, which is its tracer. It stands until it's told to go.
+pub(super) fn spawn(command: &[OsString]) -> io::Result<Child> {
     let no_zero = |word: &OsString| CString::new(word.as_bytes()).map_err(io::Error::other);
     let words: Vec<CString> = command.iter().map(no_zero).collect::<io::Result<_>>()?;
     let Some(program) = words.first() else { return Err(io::Error::other("no program")) };
@@ -59,17 +68,23 @@ pub(super) fn spawn(command: &[OsString]) -> io::Result<i32> {
         return Err(io::Error::last_os_error());
     }
     seize(child, command)?;
-    // SAFETY: descriptors of ours; the child waits for the byte.
-    let error = unsafe {
-        libc::close(go[0]);
-        libc::close(failed[1]);
-        libc::write(go[1], [1_u8].as_ptr().cast(), 1);
-        libc::close(go[1]);
-        // The pipe is closed by a successful exec; the recorder hears of that before it reads here.
-        failed[0]
-    };
-    FAILED.set(error).map_err(|_| io::Error::other("one program at a time"))?;
-    Ok(child)
+    Ok(Child { process: child, go, failed })
+}
+
+impl Child {
+    /// Lets it execute the program.
+    pub(super) fn go(self) -> io::Result<()> {
+        // SAFETY: descriptors of ours; the child waits for the byte.
+        let error = unsafe {
+            libc::close(self.go[0]);
+            libc::close(self.failed[1]);
+            libc::write(self.go[1], [1_u8].as_ptr().cast(), 1);
+            libc::close(self.go[1]);
+            // The pipe is closed by a successful exec; the recorder hears of that before it reads here.
+            self.failed[0]
+        };
+        FAILED.set(error).map_err(|_| io::Error::other("one program at a time"))
+    }
 }
 
 /// Attaches to the child, or ends it.

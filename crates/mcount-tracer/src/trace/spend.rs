@@ -56,7 +56,7 @@ impl Recorder {
             Some(Counted { process: *id, memory: &process.memory, address: bias + counts })
         });
         let is_default = self.request.scope.switches == Switches::IfPossible;
-        let verdict = thrift.look(counted, self.off_cpu.as_ref().filter(|_| is_default));
+        let verdict = thrift.look(counted, self.kernel.as_ref().filter(|_| is_default));
         self.thrift = Some(thrift);
         if !verdict.given_up.is_empty() {
             self.give_defaults_up(&verdict.given_up);
@@ -92,9 +92,9 @@ impl Recorder {
             self.add(Note { text: thrift::note_of_waits(&names, seconds).as_bytes() });
         }
         if given_up.contains(&GivenUp::Switches)
-            && let Some(off_cpu) = self.off_cpu.as_ref()
+            && let Some(kernel) = self.kernel.as_ref()
         {
-            off_cpu.give_up();
+            kernel.give_up();
             self.add(Note { text: thrift::note_of_switches().as_bytes() });
         }
     }

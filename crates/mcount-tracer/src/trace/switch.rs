@@ -119,8 +119,8 @@ impl Recorder {
         if !matches!(self.request.size, Size::Ring(_)) {
             return say(told::NO_RING);
         }
-        if let Some(off_cpu) = &self.off_cpu {
-            off_cpu.write();
+        if let Some(kernel) = &self.kernel {
+            kernel.write();
         }
         // To have all threads stand would interrupt system calls.
         match save::save(&self.trace, &self.request.output, || Ok::<_, io::Error>(())) {

@@ -5,7 +5,7 @@
 //! locks that are always free are found here, and those for which threads really wait are cheap.
 
 use super::budget::{Budget, Times};
-use super::off_cpu::OffCpu;
+use super::kernel::Kernel;
 use mcount_agent::SHORT_WAITS;
 use mcount_ptrace::Memory;
 use mcount_trace::layout::off_cpu;
@@ -166,7 +166,7 @@ impl Thrift {
     pub(super) fn look<'p>(
         &mut self,
         processes: impl Iterator<Item = Counted<'p>>,
-        off_cpu: Option<&OffCpu>,
+        kernel: Option<&Kernel>,
     ) -> Verdict {
         if self.looked.elapsed() < self.pace.get() * 3 / 4 {
             return Verdict::default();
@@ -179,14 +179,14 @@ impl Thrift {
             known.push(one.process);
             self.count(&one);
         }
-        let (switches, threads) = off_cpu.map_or((0, 0), OffCpu::counts);
+        let (switches, threads) = kernel.map_or((0, 0), Kernel::counts);
         let first = *self.first.get_or_insert((switches, threads));
         let (switches, threads) =
             (switches.saturating_sub(first.0), threads.saturating_sub(first.1));
         let used = self.times.count(known.into_iter());
         #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
         let cost = switches as f64 * SWITCH + threads as f64 * NEW_THREAD;
-        let has_switches = off_cpu.is_some() && self.switches.are_too_many(cost, used);
+        let has_switches = kernel.is_some() && self.switches.are_too_many(cost, used);
         if !self.given_up.is_empty() && used >= self.probation.0 {
             self.budget.forgive();
             self.looks = 0;

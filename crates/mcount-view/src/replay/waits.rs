@@ -10,6 +10,9 @@ use mcount_trace::{Function, Trace};
 /// What a recorder calls time off the processor; there is more behind it if the thread could have gone on.
 pub(super) const OFF_CPU: &str = "linux:schedule";
 
+/// What names of all that the system does begin with.
+pub(super) const SYSTEM: &str = "linux:";
+
 /// What the time in a function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -13,6 +13,10 @@ use std::io;
 /// There's nothing; why, and what would be.
 pub(super) fn check(program: &Program, request: &Request) -> io::Result<()> {
     let scope = &request.scope;
+    // The kernel tells of these.
+    if scope.system_calls && program.hooks() == 0 && !scope.makes_hooks() {
+        return Ok(());
+    }
     let refused = program.modules.refused(false);
     if program.hooks() == 0
         && let Some(why) = refused.nearest

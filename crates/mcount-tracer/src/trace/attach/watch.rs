@@ -6,6 +6,7 @@ use super::session::Session;
 use super::worker::{Worker, inner_id};
 use super::{Holder, Picture, Row, Wish};
 use crate::trace::budget::{self, Budget, Times};
+use crate::trace::kernel::{self, Kernel, Wanted};
 use crate::trace::live::{Live, Tally};
 use crate::trace::live_waits::{Waited, Watched};
 use crate::trace::scope::Switches;
@@ -98,6 +99,33 @@ impl Worker {
         }
     }
 
+    /// Has the kernel tell of system calls and context switches, if they're wanted.
+    pub(super) fn watch_kernel(&mut self) {
+        let scope = &self.request.scope;
+        let (switches, calls) = (scope.switches, scope.system_calls);
+        let wanted = Wanted { switches: switches != Switches::No, calls };
+        if !(wanted.switches || wanted.calls) {
+            return;
+        }
+        match Kernel::of_running(&self.trace, self.request.process, wanted) {
+            Ok(kernel) => {
+                let bias = self.session.block.bias;
+                let code = bias..bias + self.session.image.size;
+                kernel.know(self.request.process, std::iter::once(code).collect());
+                self.kernel = Some(kernel);
+            }
+            Err(error) if wanted.calls => self.notes.push(kernel::why_no_calls(&error)),
+            Err(error) if switches == Switches::Wanted => {
+                self.notes.push(kernel::why_not(&error));
+            }
+            // If there's no room for it, that's said anyway.
+            Err(error) => {
+                let why = kernel::why_not(&error);
+                let _ = self.trace.add(Note { text: why.as_bytes() });
+            }
+        }
+    }
+
     /// Where the agent counts in the process.
     fn counted(&self) -> Counted<'_> {
         let Session { memory, image, block, .. } = &self.session;
@@ -116,8 +144,8 @@ impl Worker {
     fn look_at_defaults(&mut self, thrift: Option<&mut Thrift>) {
         let Some(thrift) = thrift else { return };
         let is_default = self.request.scope.switches == Switches::IfPossible;
-        let off_cpu = self.off_cpu.as_ref().filter(|_| is_default);
-        let Verdict { given_up, again } = thrift.look(std::iter::once(self.counted()), off_cpu);
+        let kernel = self.kernel.as_ref().filter(|_| is_default);
+        let Verdict { given_up, again } = thrift.look(std::iter::once(self.counted()), kernel);
         if !again.is_empty() {
             self.take_waits_up(&again);
         }
@@ -152,9 +180,9 @@ impl Worker {
             self.note(&thrift::note_of_waits(&names, seconds));
         }
         if given_up.contains(&GivenUp::Switches)
-            && let Some(off_cpu) = &self.off_cpu
+            && let Some(kernel) = &self.kernel
         {
-            off_cpu.give_up();
+            kernel.give_up();
             self.note(&thrift::note_of_switches());
         }
     }
@@ -186,8 +214,8 @@ impl Worker {
     /// Writes the newest calls to a trace of their own; what there is to be reported of that.
     fn save(&self) -> String {
         let stand = || Standing::of(self.request.process);
-        if let Some(off_cpu) = &self.off_cpu {
-            off_cpu.write();
+        if let Some(kernel) = &self.kernel {
+            kernel.write();
         }
         match save::save(&self.trace, &self.output(), stand) {
             Ok(path) => format!("written to {}", path.display()),

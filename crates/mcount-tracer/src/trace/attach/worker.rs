@@ -12,10 +12,10 @@ use super::wanted;
 use super::{Request, start_of};
 use crate::commit::about;
 use crate::trace::file::TraceFile;
+use crate::trace::kernel::{self, Kernel};
 use crate::trace::meant;
 use crate::trace::modules::Module;
-use crate::trace::off_cpu::{self, OffCpu};
-use crate::trace::scope::{Scope, Switches};
+use crate::trace::scope::Scope;
 use crate::trace::space::Recording;
 use crate::trace::thread_names;
 use crate::trace::told::Told;
@@ -120,8 +120,8 @@ pub(super) struct Worker {
     pub(super) program: Program,
     pub(super) session: Session,
     pub(super) trace: TraceFile,
-    /// The source that tells when threads are off the processor.
-    pub(super) off_cpu: Option<OffCpu>,
+    /// What the kernel tells of threads.
+    pub(super) kernel: Option<Kernel>,
     /// The trace isn't kept.
     is_hidden: bool,
     /// Where others ask for other functions.
@@ -143,6 +143,9 @@ impl Worker {
         describe(&program, &request, &mut notes);
         wanted::check(&program, &request)?;
         sandbox::check(process)?;
+        if request.scope.system_calls {
+            kernel::check_calls(process)?;
+        }
         let mut session = Session::prepare(&program, memory)?;
         if let Some(why) = no_returns(&program, &session, &request)? {
             if request.scope.needs_returns() {
@@ -166,46 +169,30 @@ impl Worker {
         }
         let (control, began) = (Control::open(process), Instant::now());
         let pauses = Pauses::new(told);
-        let off_cpu = None;
+        let kernel = None;
         let mut worker = Self {
             request,
             program,
             session,
             trace,
-            off_cpu,
+            kernel,
             is_hidden,
             control,
             began,
             pauses,
             notes,
         };
-        worker.watch_switches();
+        worker.watch_kernel();
         thread_names::add_all(&worker.trace, worker.request.process);
         Ok(worker)
     }
 
-    /// Has the kernel tell of context switches, if they're wanted.
-    fn watch_switches(&mut self) {
-        let switches = self.request.scope.switches;
-        if switches == Switches::No {
-            return;
-        }
-        match OffCpu::of_running(&self.trace, self.request.process) {
-            Ok(off_cpu) => self.off_cpu = Some(off_cpu),
-            Err(error) if switches == Switches::Wanted => {
-                self.notes.push(off_cpu::why_not(&error));
-            }
-            // If there's no room for it, that's said anyway.
-            Err(error) => {
-                let why = off_cpu::why_not(&error);
-                let _ = self.trace.add(Note { text: why.as_bytes() });
-            }
-        }
-    }
-
     /// Waits until it's time, and leaves.
     pub(super) fn trace(mut self, pipe: &File) -> io::Result<()> {
-        let functions = counted(self.program.wanted(), "function", "functions");
+        let functions = match self.program.wanted() {
+            0 => "system calls".to_owned(),
+            wanted => counted(wanted, "function", "functions"),
+        };
         let name = self.program.path.display();
         let process = self.request.process;
         if self.request.view.is_none() {
@@ -220,6 +207,10 @@ impl Worker {
     }
 
     fn leave(mut self, process: i32) -> io::Result<()> {
+        // System calls that threads are made to do from here on aren't the program's.
+        if let Some(kernel) = self.kernel.as_mut().filter(|_| self.request.scope.system_calls) {
+            kernel.stop();
+        }
         let mut is_mapped = false;
         if self.session.is_there() {
             self.note_new_modules();
@@ -268,7 +259,8 @@ impl Worker {
 
     /// Says what is missing from the trace, and finishes it.
     fn finish(mut self, is_mapped: bool) -> io::Result<()> {
-        self.notes.extend(self.off_cpu.take().into_iter().flat_map(OffCpu::end));
+        let (_, notes) = self.kernel.take().map(Kernel::end).unwrap_or_default();
+        self.notes.extend(notes);
         self.notes.extend(self.request.scope.warnings());
         if !self.is_hidden {
             let is_ring = matches!(self.request.size, Size::Ring(_));

@@ -1,0 +1,272 @@
+//! System calls, of which the kernel tells when they begin and end, on their way into the trace.
+
+use super::chunks::Chunks;
+use super::events::Entry;
+use super::ours::Ours;
+use super::{names, signatures};
+use crate::trace::room::Shared;
+use mcount_cpu::here::outside::SYSTEM_CALLS;
+use mcount_trace::layout::{chunk, end, told};
+use mcount_trace::{Entry as Metadata, Function, Signature};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The module that functions are in which stand for what the kernel does.
+pub(super) const KERNEL: u32 = u32::MAX;
+
+/// Chunks that a trace has room for: a gigabyte.
+const CHUNKS: usize = 1 << 14;
+
+/// In a ring, as many at least.
+const CHUNKS_OF_RING: usize = 8;
+
+/// The numbers in the trace of the functions that stand for system calls: those of 64-bit programs, and those of others. No function
+/// with a hook has such a number.
+const FUNCTIONS: u32 = 0xff_0000;
+const FUNCTIONS_32: u32 = 0xfe_0000;
+
+/// Numbers that are so large are no system call's.
+const MOST: i64 = 0xf000;
+
+/// Where the program has a system call that has begun.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    process: u32,
+    /// In ticks.
+    start: u64,
+    entry: Entry,
+    is_ours: bool,
+}
+
+/// A system call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    pub(super) ids: (u32, u32),
+    start: u64,
+    end: u64,
+    /// As records have it.
+    how: u32,
+    pub(super) entry: Entry,
+    pub(super) result: Option<i64>,
+}
+
+/// How the calls of a number are recorded.
+struct Described {
+    function: u32,
+    /// Bytes of its arguments.
+    sizes: Vec<usize>,
+}
+
+/// The system calls of a program.
+pub(super) struct Calls {
+    /// By thread.
+    open: HashMap<u32, Open>,
+    pub(super) ours: Ours,
+    /// The thread that is about to execute the program: what it did before isn't the program's.
+    before: Option<u32>,
+    /// By number, and whether the program has 32 bits.
+    described: HashMap<(i64, bool), Described>,
+    metadata: Chunks,
+    records: Chunks,
+    count: u64,
+}
+
+impl Calls {
+    pub(super) fn new(trace: &Arc<Shared>, ring: u64, before: Option<u32>) -> Self {
+        let of_ring = usize::try_from(ring).unwrap_or(CHUNKS).clamp(CHUNKS_OF_RING, CHUNKS);
+        let most = if ring == 0 { CHUNKS } else { of_ring };
+        let mut metadata = Chunks::new(trace, chunk::METADATA, usize::MAX, false);
+        names::describe(|entry| _ = metadata.write([encoded(entry)]));
+        Self {
+            open: HashMap::new(),
+            ours: Ours::default(),
+            before,
+            described: HashMap::new(),
+            metadata,
+            records: Chunks::new(trace, chunk::TOLD, most, ring != 0),
+            count: 0,
+        }
+    }
+
+    /// How many there are in the trace.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Why later ones aren't in the trace, if there was no room.
+    pub(super) fn missing(&self) -> Option<&'static str> {
+        self.records.missing("a gigabyte")
+    }
+
+    /// A thread begins one: at that time, in nanoseconds and in ticks.
+    pub(super) fn enter(&mut self, ids: (u32, u32), (time, ticks): (u64, u64), entry: Entry) {
+        let is_ours = self.ours.has(ids, time, (entry.instruction, entry.arguments[0]));
+        self.open.insert(ids.1, Open { process: ids.0, start: ticks, entry, is_ours });
+    }
+
+    /// A thread ends one.
+    pub(super) fn exit(
+        &mut self,
+        ids: (u32, u32),
+        ticks: u64,
+        (number, result): (i64, i64),
+    ) -> Option<Call> {
+        let open = match self.open.remove(&ids.1) {
+            Some(open) => open,
+            // It may have executed another program, and have the number of its process since then.
+            None => self.executed(ids, number)?,
+        };
+        if let Some(before) = self.before {
+            let is_start = before == ids.1 && is_exec(number) && result == 0;
+            if before == ids.1 && !is_start {
+                return None;
+            }
+            self.before = self.before.filter(|_| !is_start);
+        }
+        // `rt_sigreturn` leaves no number behind.
+        let is_it = (open.entry.number == number || number < 0) && !open.is_ours;
+        let call = Call {
+            ids,
+            start: open.start,
+            end: ticks,
+            how: 0,
+            entry: open.entry,
+            result: Some(result),
+        };
+        is_it.then_some(call)
+    }
+
+    /// The call with which another thread of the process has executed a program.
+    fn executed(&mut self, (process, _): (u32, u32), number: i64) -> Option<Open> {
+        if !is_exec(number) {
+            return None;
+        }
+        let is_it = |open: &Open| open.process == process && is_exec(open.entry.number);
+        let thread = self.open.iter().find(|(_, open)| is_it(open)).map(|(thread, _)| *thread)?;
+        self.open.remove(&thread)
+    }
+
+    /// A thread is new. It may have the number of one that has ended.
+    pub(super) fn begun(&mut self, ids: (u32, u32), maker: u32, time: u64) {
+        self.open.remove(&ids.1);
+        self.ours.forked(ids.0, maker, time);
+    }
+
+    /// A thread has ended. The call that it was in doesn't return.
+    pub(super) fn ended(&mut self, ids: (u32, u32), ticks: u64) -> Option<Call> {
+        if ids.0 == ids.1 {
+            self.ours.ended(ids.0);
+        }
+        let how = u32::try_from(end::EXIT).unwrap_or(0);
+        self.open.remove(&ids.1).and_then(|open| unfinished(ids, &open, ticks, how))
+    }
+
+    /// What threads were in isn't known any more.
+    pub(super) fn lose(&mut self) {
+        self.open.clear();
+    }
+
+    /// Those that haven't ended.
+    pub(super) fn rest(&mut self) -> Vec<Call> {
+        let rest = std::mem::take(&mut self.open).into_iter();
+        let rest = rest.filter(|(thread, _)| Some(*thread) != self.before);
+        let call =
+            |(thread, open): (u32, Open)| unfinished((open.process, thread), &open, 0, told::OPEN);
+        rest.filter_map(call).collect()
+    }
+
+    /// Writes calls.
+    pub(super) fn write(&mut self, calls: &[Call]) {
+        for call in calls {
+            let key = (call.entry.number, call.entry.is_32_bit);
+            if !self.described.contains_key(&key) {
+                let described = describe(key, &mut self.metadata);
+                self.described.insert(key, described);
+            }
+        }
+        let described = &self.described;
+        let records = calls.iter().filter_map(|call| {
+            let described = described.get(&(call.entry.number, call.entry.is_32_bit))?;
+            Some(call.record(described))
+        });
+        self.count += self.records.write(records);
+    }
+}
+
+/// A call that doesn't return.
+fn unfinished(ids: (u32, u32), open: &Open, end: u64, how: u32) -> Option<Call> {
+    let call = Call { ids, start: open.start, end, how, entry: open.entry, result: None };
+    (!open.is_ours).then_some(call)
+}
+
+/// Does the system call with this number execute a program?
+fn is_exec(number: i64) -> bool {
+    let name = u32::try_from(number).ok().and_then(|number| SYSTEM_CALLS.name(number, false));
+    name.is_some_and(|name| matches!(name, "execve" | "execveat"))
+}
+
+impl Call {
+    /// Is it one of 64 bits that's called this?
+    pub(super) fn is(&self, name: &str) -> bool {
+        let number = u32::try_from(self.entry.number).ok().filter(|_| !self.entry.is_32_bit);
+        number.and_then(|number| SYSTEM_CALLS.name(number, false)) == Some(name)
+    }
+
+    fn record(&self, described: &Described) -> Vec<u8> {
+        let values = signatures::values(&described.sizes, &self.entry.arguments, self.result);
+        let mut record = Vec::with_capacity(told::HEAD + values.len() + told::ALIGNMENT);
+        record.extend(self.start.to_ne_bytes());
+        record.extend(self.end.to_ne_bytes());
+        record.extend(self.ids.0.to_ne_bytes());
+        record.extend(self.ids.1.to_ne_bytes());
+        record.extend((self.how << 24 | described.function).to_ne_bytes());
+        record.extend(u32::try_from(values.len()).unwrap_or(0).to_ne_bytes());
+        record.extend(values);
+        record.resize(record.len().next_multiple_of(told::ALIGNMENT), 0);
+        record
+    }
+}
+
+/// Puts into the trace what the system call with this number is called, and what it takes and returns.
+fn describe((number, is_32_bit): (i64, bool), metadata: &mut Chunks) -> Described {
+    let small = u32::try_from(number.clamp(-1, MOST)).unwrap_or(0xffff);
+    let first = if is_32_bit { FUNCTIONS_32 } else { FUNCTIONS };
+    let function = first | small;
+    let known = SYSTEM_CALLS.name(small, is_32_bit);
+    let bits = if is_32_bit { "32:" } else { "" };
+    let name = match known {
+        Some(name) => format!("linux:{bits}{name}"),
+        // As strace has it.
+        None => format!("linux:{bits}syscall_{number:#x}"),
+    };
+    // Arguments of 32-bit programs have other sizes.
+    let known = known.filter(|_| !is_32_bit).unwrap_or_default();
+    metadata.write([encoded(Function {
+        number: function,
+        module: KERNEL,
+        // They have no address, but each its own.
+        address: function.into(),
+        size: 1,
+        name: name.as_bytes(),
+    })]);
+    let values = signatures::description(known);
+    metadata.write([encoded(Signature { function, values: &values })]);
+    Described { function, sizes: signatures::sizes(known) }
+}
+
+fn encoded<'e>(entry: impl Into<Metadata<'e>>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    entry.into().append(&mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_begin_with_exec() {
+        assert!(is_exec(nix::libc::SYS_execve) && is_exec(nix::libc::SYS_execveat));
+        assert!(!is_exec(nix::libc::SYS_write) && !is_exec(-1));
+    }
+}

@@ -1,0 +1,108 @@
+//! Chunks of a trace that the recorder fills with what the kernel tells: in a ring, the oldest make room for new ones.
+
+use crate::trace::room::Shared;
+use mcount_trace::layout::CHUNK_SIZE;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Where records of one kind go.
+pub(super) struct Chunks {
+    trace: Arc<Shared>,
+    kind: u32,
+    /// How many chunks there may be.
+    most: usize,
+    /// Old ones are written over.
+    is_ring: bool,
+    /// Those that were taken, the newest last.
+    taken: VecDeque<u64>,
+    /// Bytes of the newest that are in use.
+    used: u64,
+    pub(super) is_full: bool,
+    is_forgotten: bool,
+}
+
+impl Chunks {
+    pub(super) fn new(trace: &Arc<Shared>, kind: u32, most: usize, is_ring: bool) -> Self {
+        Self {
+            trace: Arc::clone(trace),
+            kind,
+            most,
+            is_ring,
+            taken: VecDeque::new(),
+            used: 0,
+            is_full: false,
+            is_forgotten: false,
+        }
+    }
+
+    /// Writes records, none of which is larger than a chunk. How many of them: there may be no more room.
+    pub(super) fn write<R: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = R>) -> u64 {
+        let (mut written, mut waiting) = (0, 0);
+        let mut bytes = Vec::new();
+        for record in records {
+            if self.is_full {
+                break;
+            }
+            let record = record.as_ref();
+            let room = CHUNK_SIZE.saturating_sub(self.used + bytes.len() as u64);
+            if self.taken.is_empty() || room < record.len() as u64 {
+                written += self.put(&mut bytes, std::mem::take(&mut waiting));
+                if self.next_chunk().is_none() {
+                    self.is_full = true;
+                    break;
+                }
+            }
+            bytes.extend_from_slice(record);
+            waiting += 1;
+        }
+        written + self.put(&mut bytes, waiting)
+    }
+
+    /// Writes the bytes of so many records to the newest chunk, which has room for them.
+    fn put(&mut self, bytes: &mut Vec<u8>, records: u64) -> u64 {
+        let Some(chunk) = self.taken.back().filter(|_| !bytes.is_empty()) else { return 0 };
+        self.is_full |= self.trace.fill(*chunk, self.used, bytes).is_err();
+        self.used += bytes.len() as u64;
+        bytes.clear();
+        if self.is_full { 0 } else { records }
+    }
+
+    /// Nothing is in the trace any more, nor will be.
+    pub(super) fn forget(&mut self) {
+        let nothing = nothing();
+        for chunk in &self.taken {
+            // If it can't be written, that's said anyway.
+            let _ = self.trace.fill(*chunk, 0, &nothing);
+        }
+        (self.is_full, self.is_forgotten) = (true, true);
+    }
+
+    /// Why something is missing, if there was no room for it.
+    pub(super) fn missing(&self, limit: &'static str) -> Option<&'static str> {
+        let why = if self.taken.len() < self.most { "no room" } else { limit };
+        (self.is_full && !self.is_forgotten).then_some(why)
+    }
+
+    /// Takes a chunk, or the oldest one again.
+    fn next_chunk(&mut self) -> Option<()> {
+        let has_room = self.taken.len() < self.most;
+        let new = has_room.then(|| self.trace.take_chunk(self.kind)).flatten();
+        let chunk = if let Some(new) = new {
+            new
+        } else if self.is_ring {
+            let oldest = self.taken.pop_front()?;
+            self.trace.fill(oldest, 0, &nothing()).ok()?;
+            oldest
+        } else {
+            return None;
+        };
+        self.taken.push_back(chunk);
+        self.used = 0;
+        Some(())
+    }
+}
+
+/// A chunk without anything in it.
+fn nothing() -> Vec<u8> {
+    vec![0; usize::try_from(CHUNK_SIZE).unwrap_or(0)]
+}

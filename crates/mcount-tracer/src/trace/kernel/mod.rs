@@ -1,0 +1,500 @@
+//! What the kernel tells of a program's threads: when they are off the processor (`--context-switches`), and their system calls
+//! (`--system-calls`).
+//!
+//! Each processor has a ring, into which the kernel writes that a thread of the traced program has left it, or is there again
+//! (`perf_event_open(2)`, `PERF_RECORD_SWITCH`), and that one enters or leaves a system call (the tracepoints `raw_syscalls`). A thread of
+//! the recorder's reads those rings, and writes from when to when that was. The kernel's times are `CLOCK_MONOTONIC_RAW`, the trace's
+//! are the processor's clock: both are read now and then, and what lies between is in proportion.
+
+mod beginnings;
+mod calls;
+mod chunks;
+mod events;
+mod names;
+mod ours;
+mod rings;
+mod signatures;
+mod tracepoints;
+mod waits;
+
+use self::beginnings::Beginnings;
+use self::calls::{Call, Calls, KERNEL};
+use self::events::{Event, Said};
+use self::rings::Rings;
+use self::waits::{PREEMPTED, SCHEDULED, Time, Waits};
+use super::clock;
+use super::file::TraceFile;
+use super::room::Shared;
+use mcount_ptrace::Tracee;
+use mcount_trace::layout::header;
+use mcount_trace::{Function, Module, Moment};
+use nix::libc;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How often the rings are read at least.
+const OFTEN: Duration = Duration::from_millis(20);
+
+/// What the kernel is to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// When threads are off the processor.
+    pub(super) switches: bool,
+    /// System calls.
+    pub(super) calls: bool,
+}
+
+/// Watches the threads of a program.
+pub(super) struct Kernel {
+    state: Arc<Mutex<State>>,
+    stop: Arc<AtomicBool>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// The numbers of process and thread in their own namespace, by thread.
+type Inner = HashMap<u32, (u32, u32)>;
+
+struct State {
+    trace: Arc<Shared>,
+    rings: Rings,
+    /// The processor's clock and the kernel's, at the last two times that both were read.
+    reads: [Moment; 2],
+    /// Of times later than that.
+    early: Vec<Event>,
+    /// The numbers of processes and threads in their own namespace, if that's another one.
+    inner: Option<Inner>,
+    waits: Waits,
+    calls: Option<Calls>,
+    beginnings: Beginnings,
+    /// How many records are missing, and between which times, in ticks.
+    lost: u64,
+    lost_between: Option<(u64, u64)>,
+    new_threads: u64,
+}
+
+/// What the trace gets at a time.
+#[derive(Default)]
+struct Heard {
+    times: Vec<Time>,
+    calls: Vec<Call>,
+}
+
+impl Kernel {
+    /// Watches a process that has one thread, which is about to execute a program, and all that it makes, or its threads alone.
+    pub(super) fn of_new(
+        trace: &TraceFile,
+        process: i32,
+        is_alone: bool,
+        wanted: Wanted,
+    ) -> io::Result<Self> {
+        if wanted.calls {
+            raise_limit_of_files();
+        }
+        let rings = Rings::new(is_alone, wanted)?;
+        Self::begin(trace, rings, (None, Some(process.cast_unsigned())), |rings| {
+            rings.open(process)
+        })
+    }
+
+    /// Watches a process, and all that it makes.
+    pub(super) fn of_running(trace: &TraceFile, process: i32, wanted: Wanted) -> io::Result<Self> {
+        raise_limit_of_files();
+        let inner = Tracee::new(process).inner_id().ok().filter(|inner| *inner != process);
+        let rings = Rings::new(false, wanted)?;
+        Self::begin(trace, rings, (inner.map(|_| HashMap::new()), None), |rings| {
+            // One may make another one before it's watched.
+            let mut known = BTreeSet::new();
+            loop {
+                let mut is_done = true;
+                for entry in std::fs::read_dir(format!("/proc/{process}/task"))? {
+                    let thread = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+                    if let Some(thread) = thread.filter(|thread| known.insert(*thread)) {
+                        is_done = false;
+                        match rings.open(thread) {
+                            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                            result => result?,
+                        }
+                    }
+                }
+                if is_done {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    fn begin(
+        trace: &TraceFile,
+        mut rings: Rings,
+        (inner, before): (Option<Inner>, Option<u32>),
+        open: impl FnOnce(&mut Rings) -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let shared = trace.shared();
+        let reads = [clock::both(libc::CLOCK_MONOTONIC_RAW); 2];
+        open(&mut rings)?;
+        if rings.is_empty() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        describe(trace, rings.wanted.switches)?;
+        let calls = rings.wanted.calls.then(|| Calls::new(&shared, shared.ring, before));
+        let ears = rings.ears();
+        let state = State {
+            rings,
+            reads,
+            early: Vec::new(),
+            inner,
+            waits: Waits::new(&shared),
+            calls,
+            beginnings: Beginnings::default(),
+            lost: 0,
+            lost_between: None,
+            new_threads: 0,
+            trace: shared,
+        };
+        let state = Arc::new(Mutex::new(state));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (of_reader, told) = (Arc::clone(&state), Arc::clone(&stop));
+        let reader = thread::spawn(move || {
+            while !told.load(SeqCst) {
+                lock(&of_reader).drain(false);
+                rings::wait(&ears, OFTEN);
+            }
+        });
+        Ok(Self { state, stop, reader: Some(reader) })
+    }
+
+    /// Writes what is known until now.
+    pub(super) fn write(&self) {
+        lock(&self.state).drain(false);
+    }
+
+    /// How often threads left the processor and came back so far, and how many are new.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let mut state = lock(&self.state);
+        state.drain(false);
+        (state.waits.switches, state.new_threads)
+    }
+
+    /// Forgets when threads were off the processor, and doesn't record it any more.
+    pub(super) fn give_up(&self) {
+        let mut state = lock(&self.state);
+        state.waits.forget();
+        if state.calls.is_none() {
+            state.rings.close();
+        }
+    }
+
+    /// From now on, system calls from this code of a process aren't the program's, and all others are.
+    pub(super) fn know(&self, process: i32, ranges: Vec<Range<u64>>) {
+        self.with_calls(|calls, now| calls.ours.know(process.cast_unsigned(), now, ranges));
+    }
+
+    /// A program begins in this process: its dynamic linker is to load the agent, or has loaded it there.
+    pub(super) fn begins(&self, process: i32, agent: Option<Range<u64>>) {
+        let now = clock::both(libc::CLOCK_MONOTONIC_RAW).nanoseconds;
+        let (mut state, process) = (lock(&self.state), process.cast_unsigned());
+        match agent {
+            None if state.calls.is_some() => state.beginnings.begin(process),
+            None => {}
+            Some(agent) => state.beginnings.loaded(process, now, agent),
+        }
+    }
+
+    /// The recorder has a thread make system calls, or all threads if it's 0; or not any more.
+    pub(super) fn borrow(&self, thread: i32, is_begin: bool) {
+        let thread = thread.cast_unsigned();
+        self.with_calls(|calls, now| {
+            if is_begin { calls.ours.begin(thread, now) } else { calls.ours.end(thread, now) }
+        });
+    }
+
+    fn with_calls(&self, act: impl FnOnce(&mut Calls, u64)) {
+        if let Some(calls) = &mut lock(&self.state).calls {
+            act(calls, clock::both(libc::CLOCK_MONOTONIC_RAW).nanoseconds);
+        }
+    }
+
+    /// Has the kernel tell of nothing more.
+    pub(super) fn stop(&mut self) {
+        self.stop.store(true, SeqCst);
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+            let mut state = lock(&self.state);
+            state.drain(true);
+            state.rings.close();
+        }
+    }
+
+    /// Writes the last ones; how many system calls there are, and what is missing, a line each.
+    pub(super) fn end(mut self) -> (u64, Vec<String>) {
+        self.stop();
+        let mut state = lock(&self.state);
+        state.end();
+        let lost = (state.lost > 0).then(|| state.lost_line());
+        let no_waits = state
+            .waits
+            .missing()
+            .map(|why| format!("later context switches aren't in the trace: it has {why}"));
+        let calls = state.calls.as_ref();
+        let no_calls = calls
+            .and_then(Calls::missing)
+            .map(|why| format!("later system calls aren't in the trace: it has {why}"));
+        let notes = lost.into_iter().chain(no_waits).chain(no_calls).collect();
+        (calls.map_or(0, Calls::count), notes)
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why threads can't be watched.
+pub(super) fn why_not(error: &io::Error) -> String {
+    format!(
+        "no context switches are recorded: {}",
+        reason(error, "sysctl kernel.perf_event_paranoid=2")
+    )
+}
+
+/// Why system calls can't be recorded.
+pub(super) fn why_no_calls(error: &io::Error) -> String {
+    let hint = "run mcount as root, or: sysctl kernel.perf_event_paranoid=1";
+    match error.get_ref() {
+        Some(said) => format!("system calls can't be recorded: {said}"),
+        None => format!("system calls can't be recorded: {}", reason(error, hint)),
+    }
+}
+
+/// The reason, and how to allow it.
+fn reason(error: &io::Error, allow: &str) -> String {
+    let hint = match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => format!(" (allow it: {allow})"),
+        Some(libc::EMFILE) => " (RLIMIT_NOFILE: one for each thread and processor)".to_owned(),
+        _ => String::new(),
+    };
+    format!("{}{hint}", crate::commit::Failure::from(io::Error::from(error.kind())))
+}
+
+/// Can system calls of this process be recorded?
+///
+/// # Errors
+///
+/// They can't; the text says why, and what to do.
+pub(super) fn check_calls(process: i32) -> io::Result<()> {
+    let wanted = Wanted { switches: false, calls: true };
+    let opened = Rings::new(false, wanted).and_then(|mut rings| rings.open(process));
+    opened.map_err(|error| io::Error::other(why_no_calls(&error)))
+}
+
+/// Each thread takes a descriptor for each processor, or three.
+fn raise_limit_of_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // If it can't be had, opening fails, and that's reported.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// Writes into the trace what the functions are called.
+fn describe(trace: &TraceFile, has_switches: bool) -> io::Result<()> {
+    const PATH: &[u8] = b"[kernel]";
+    trace.add(Module { number: KERNEL, build_id: b"", path: PATH })?;
+    if !has_switches {
+        return Ok(());
+    }
+    let functions = [(SCHEDULED, "linux:schedule"), (PREEMPTED, "linux:schedule (preempted)")];
+    trace.add_all(functions.map(|(number, name)| Function {
+        number,
+        module: KERNEL,
+        // They have no address, but each its own.
+        address: number.into(),
+        size: 1,
+        name: name.as_bytes(),
+    }))
+}
+
+impl State {
+    /// Reads the rings, and writes what has ended; all of it, or that of which nothing can come any more.
+    fn drain(&mut self, is_last: bool) {
+        let now = clock::both(libc::CLOCK_MONOTONIC_RAW);
+        // Since when something may be missing.
+        let doubtful = self.rings.read(&mut self.early);
+        self.early.sort_by_key(|event| event.time);
+        if let Some(doubtful) = doubtful {
+            let all = self.early.len();
+            self.early.retain(|event| event.time <= doubtful);
+            self.lose((all - self.early.len()) as u64, ticks_at(doubtful, self.reads[0], now));
+        }
+        // The kernel takes the time before it writes a record, so one of the last moments may come yet.
+        let end = if is_last || doubtful.is_some() { u64::MAX } else { self.reads[1].nanoseconds };
+        let later = self.early.partition_point(|event| event.time <= end);
+        let known: Vec<Event> = self.early.drain(..later).collect();
+        let mut heard = Heard::default();
+        for event in known {
+            self.hear(event, now, &mut heard);
+        }
+        self.record(heard, end);
+        if doubtful.is_some() {
+            self.forget_open();
+        }
+        if let Some(calls) = &mut self.calls {
+            calls.ours.forget(self.reads[0].nanoseconds);
+        }
+        self.reads = [self.reads[1], now];
+    }
+
+    /// So many records are missing at that time, in ticks.
+    fn lose(&mut self, count: u64, ticks: u64) {
+        self.lost += count;
+        if count > 0 {
+            let (first, last) = self.lost_between.unwrap_or((ticks, ticks));
+            self.lost_between = Some((first.min(ticks), last.max(ticks)));
+        }
+    }
+
+    /// What threads do isn't known any more.
+    fn forget_open(&mut self) {
+        self.waits.lose();
+        if let Some(calls) = &mut self.calls {
+            calls.lose();
+        }
+    }
+
+    /// What hasn't ended.
+    fn end(&mut self) {
+        let times = self.waits.rest(clock::clock());
+        let calls = self.calls.as_mut().map(Calls::rest).unwrap_or_default();
+        self.record(Heard { times, calls }, u64::MAX);
+        let rest = self.beginnings.rest();
+        if let Some(calls) = &mut self.calls {
+            calls.write(&rest);
+        }
+    }
+
+    /// Writes it, with the numbers that threads have where they are. All that ended until `known`, in nanoseconds, is known.
+    fn record(&mut self, mut heard: Heard, known: u64) {
+        for time in &mut heard.times {
+            time.ids = self.inner_ids(time.ids);
+        }
+        for call in &mut heard.calls {
+            call.ids = self.inner_ids(call.ids);
+        }
+        self.waits.write(&heard.times);
+        if let Some(calls) = &mut self.calls {
+            let held = heard.calls.into_iter().filter_map(|call| self.beginnings.hold(call));
+            let ready: Vec<Call> = held.collect();
+            calls.write(&self.beginnings.take(known));
+            calls.write(&ready);
+        }
+    }
+
+    /// Takes in what the kernel said.
+    fn hear(&mut self, event: Event, now: Moment, heard: &mut Heard) {
+        let Event { time, ids, said } = event;
+        let ticks = ticks_at(time, self.reads[0], now);
+        match said {
+            Said::Off { is_preempted } => self.waits.off(ids, ticks, is_preempted),
+            Said::On => {
+                self.waits.switches += 1;
+                heard.times.extend(self.waits.on(ids, ticks));
+            }
+            Said::New { maker } => {
+                self.new_threads += 1;
+                self.waits.begun(ids.1);
+                if let Some(calls) = &mut self.calls {
+                    calls.begun(ids, maker, time);
+                }
+                if let Some(inner) = &mut self.inner {
+                    inner.remove(&ids.1);
+                }
+            }
+            Said::Lost(count) => {
+                self.lose(count, ticks);
+                self.forget_open();
+            }
+            said => {
+                if let Some(calls) = &mut self.calls {
+                    heard.calls.extend(call(calls, ids, (time, ticks), said));
+                }
+            }
+        }
+    }
+
+    /// What is said of lost records.
+    fn lost_line(&self) -> String {
+        let count = self.lost;
+        let Some((first, last)) = self.lost_between.filter(|_| self.calls.is_some()) else {
+            return format!("{count} context switches came too fast, and aren't in the trace");
+        };
+        let field = |offset: usize| self.trace.field(offset).load(SeqCst);
+        let (start, rate) = (field(header::START_TICKS), field(header::TICKS_PER_SECOND).max(1));
+        #[expect(clippy::cast_precision_loss, reason = "it's rounded to milliseconds")]
+        let seconds = |ticks: u64| ticks.saturating_sub(start) as f64 / rate as f64;
+        format!(
+            "system calls came too fast: the trace lacks {count} of the kernel's records from {:.3} s to {:.3} s",
+            seconds(first),
+            seconds(last)
+        )
+    }
+
+    /// The numbers that a process and a thread have in their own namespace.
+    fn inner_ids(&mut self, ids: (u32, u32)) -> (u32, u32) {
+        let Some(inner) = &mut self.inner else { return ids };
+        *inner.entry(ids.1).or_insert_with(|| {
+            // It may have ended; then nobody can tell.
+            let of =
+                |id: u32| Tracee::new(id.cast_signed()).inner_id().map_or(0, i32::cast_unsigned);
+            (of(ids.0), of(ids.1))
+        })
+    }
+}
+
+/// Takes in what the kernel said of a system call, or of the end of a thread: the call that has ended, if one has.
+fn call(calls: &mut Calls, ids: (u32, u32), (time, ticks): (u64, u64), said: Said) -> Option<Call> {
+    match said {
+        Said::Enter(entry) => {
+            calls.enter(ids, (time, ticks), entry);
+            None
+        }
+        Said::Exit { number, result } => calls.exit(ids, ticks, (number, result)),
+        Said::Ended => calls.ended(ids, ticks),
+        _ => None,
+    }
+}
+
+/// When a time of the kernel's is by the processor's clock, of which two readings are known.
+fn ticks_at(time: u64, before: Moment, now: Moment) -> u64 {
+    let ticks = i128::from(now.ticks) - i128::from(before.ticks);
+    let nanoseconds = (i128::from(now.nanoseconds) - i128::from(before.nanoseconds)).max(1);
+    let since = i128::from(time) - i128::from(before.nanoseconds);
+    u64::try_from(i128::from(before.ticks) + since * ticks / nanoseconds).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_the_kernel_lie_between_what_was_read() {
+        let at = |ticks, nanoseconds| Moment { ticks, nanoseconds };
+        let (before, now) = (at(1_000, 50), at(4_000, 1_050));
+        let table = [(50, 1_000), (1_050, 4_000), (550, 2_500), (40, 970), (1_060, 4_030)];
+        for (time, ticks) in table {
+            assert_eq!(ticks_at(time, before, now), ticks, "{time}");
+        }
+        // Read twice at one time, or with a clock that went back.
+        assert_eq!(ticks_at(50, before, before), 1_000);
+        assert_eq!(ticks_at(0, at(10, 50), at(20, 40)), 0);
+    }
+
+    #[test]
+    fn readers_know_what_a_note_means() {
+        use crate::trace::thrift::note_of_waits;
+        use mcount_trace::layout::note;
+        assert!(note_of_waits(&["read"], 1.0).starts_with(note::WAITS_GIVEN_UP));
+    }
+}

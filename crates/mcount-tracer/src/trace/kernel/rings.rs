@@ -1,0 +1,203 @@
+//! The rings into which the kernel writes: one for each processor, for all threads that are watched.
+
+use super::Wanted;
+use super::events::{Event, event};
+use super::tracepoints::Tracepoints;
+use mcount_cpu::here::outside::SYSTEM_CALLS;
+use nix::libc;
+use perf_event::events::{Software, Tracepoint};
+use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+/// Bytes of a processor's ring: half of what a user may have without privileges.
+const RING: usize = 256 << 10;
+
+/// The same where system calls are recorded, if that's allowed, and how much all of them may have.
+const LARGE: usize = 8 << 20;
+const ALL: usize = 64 << 20;
+
+/// Bytes that a record begins with: kind, flags and size (`struct perf_event_header`).
+const HEAD: usize = 8;
+
+/// The rings, and what writes into them.
+pub(super) struct Rings {
+    pub(super) wanted: Wanted,
+    /// With how many bytes each has.
+    all: Vec<(Sampler, usize)>,
+    /// What else is counted: its records go to the rings.
+    others: Vec<Counter>,
+    /// Other processes that the program makes aren't watched.
+    is_alone: bool,
+    tracepoints: Option<Tracepoints>,
+    /// Bytes that the next ring is to have.
+    size: usize,
+}
+
+impl Rings {
+    /// No ring yet.
+    pub(super) fn new(is_alone: bool, wanted: Wanted) -> io::Result<Self> {
+        let tracepoints = wanted.calls.then(Tracepoints::find).transpose()?;
+        let part = ALL / processors().next_power_of_two();
+        let size = if wanted.calls { part.clamp(RING, LARGE) } else { RING };
+        let (all, others) = (Vec::new(), Vec::new());
+        Ok(Self { wanted, all, others, is_alone, tracepoints, size })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Has the kernel tell of nothing more.
+    pub(super) fn close(&mut self) {
+        // What was handed down to new threads ends with what it came from.
+        self.all.clear();
+        self.others.clear();
+    }
+
+    /// What says that there is much to read; nothing where there never is.
+    pub(super) fn ears(&self) -> Vec<RawFd> {
+        let rings = self.all.iter().filter(|_| self.wanted.calls);
+        rings.map(|(ring, _)| ring.as_raw_fd()).collect()
+    }
+
+    /// Watches a thread, and all that it makes, on each processor.
+    pub(super) fn open(&mut self, thread: i32) -> io::Result<()> {
+        let is_first = self.all.is_empty();
+        let mut at = 0;
+        for processor in 0..processors() {
+            match self.open_on(thread, processor, at, is_first) {
+                Ok(()) => at += 1,
+                // It is switched off.
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                Err(error) => {
+                    if is_first {
+                        // The next thread has to find a ring of each processor.
+                        self.close();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_on(
+        &mut self,
+        thread: i32,
+        processor: usize,
+        at: usize,
+        is_first: bool,
+    ) -> io::Result<()> {
+        let mut builder = Builder::new(Software::DUMMY);
+        builder.observe_pid(thread).one_cpu(processor).inherit(true).enabled(true);
+        builder.context_switch(self.wanted.switches).task(true).sample_id_all(true);
+        builder.sample(SampleFlag::TID | SampleFlag::TIME).clockid(Clock::MONOTONIC_RAW);
+        builder.exclude_kernel(true).exclude_hv(true);
+        if self.tracepoints.is_some() {
+            builder.sample(SampleFlag::RAW | SampleFlag::REGS_USER);
+            builder.sample_regs_user(1 << SYSTEM_CALLS.instruction);
+            builder.wakeup_watermark(self.size / 4);
+        }
+        if is_first {
+            let ring = self.ring(&mut builder)?;
+            self.all.push((ring, self.size));
+        } else {
+            let counter = self.build(&builder)?;
+            self.join(counter, at)?;
+        }
+        let Some(Tracepoints { enter, exit }) = self.tracepoints else { return Ok(()) };
+        for tracepoint in [enter, exit] {
+            let mut builder = builder.clone();
+            builder.event(Tracepoint::with_id(tracepoint.id.into())).sample_period(1);
+            builder.context_switch(false).task(false).include_kernel();
+            let counter = self.build(&builder)?;
+            self.join(counter, at)?;
+        }
+        Ok(())
+    }
+
+    /// The ring of a processor: a small one if large ones aren't allowed.
+    fn ring(&mut self, builder: &mut Builder<'_>) -> io::Result<Sampler> {
+        loop {
+            match self.build(builder)?.sampled(self.size) {
+                Err(error) if error.raw_os_error() == Some(libc::EPERM) && self.size > RING => {
+                    self.size = RING;
+                    builder.wakeup_watermark(self.size / 4);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn build(&self, builder: &Builder<'_>) -> io::Result<Counter> {
+        let alone = self.is_alone.then(|| builder.clone().inherit_thread(true).build());
+        // Linux before 5.13 hands it down to processes as well.
+        alone.and_then(Result::ok).map_or_else(|| builder.build(), Ok)
+    }
+
+    /// What is counted goes to the ring of the processor.
+    fn join(&mut self, counter: Counter, at: usize) -> io::Result<()> {
+        /// `PERF_EVENT_IOC_SET_OUTPUT`
+        const SET_OUTPUT: libc::c_ulong = 0x2405;
+        let Some((ring, _)) = self.all.get(at) else { return Ok(()) };
+        // SAFETY: both descriptors are open.
+        let result = unsafe { libc::ioctl(counter.as_raw_fd(), SET_OUTPUT as _, ring.as_raw_fd()) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.others.push(counter);
+        Ok(())
+    }
+
+    /// Appends what is in the rings to `events`. From what time on something may be missing, if so.
+    pub(super) fn read(&mut self, events: &mut Vec<Event>) -> Option<u64> {
+        // What a ring lacks of being full when there may have been no room for a record: more than the longest one has.
+        const NEARLY: usize = 256;
+        let mut doubtful: Option<u64> = None;
+        for (ring, size) in &mut self.all {
+            let (mut bytes, mut last) = (0, None);
+            while let Some(record) = ring.next_record() {
+                let (kind, misc) = (record.ty(), record.misc());
+                let found = event(kind, misc, &record.to_contiguous(), self.tracepoints.as_ref());
+                bytes += HEAD + record.len();
+                last = found.map(|event| event.time).or(last);
+                events.extend(found);
+                if bytes >= 2 * *size {
+                    // It's filled as fast as it's read.
+                    break;
+                }
+            }
+            if bytes + NEARLY > *size {
+                let last = last.unwrap_or(0);
+                doubtful = Some(doubtful.map_or(last, |doubtful| doubtful.min(last)));
+            }
+        }
+        doubtful
+    }
+}
+
+/// How many processors there may be.
+fn processors() -> usize {
+    // SAFETY: no pointer is passed.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    usize::try_from(count).unwrap_or(1).max(1)
+}
+
+/// Waits until there is much to read in the rings with these descriptors, which stay open, or for so long.
+pub(super) fn wait(rings: &[RawFd], most: Duration) {
+    if rings.is_empty() {
+        return std::thread::sleep(most);
+    }
+    let one = |fd: &RawFd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
+    let mut all: Vec<libc::pollfd> = rings.iter().map(one).collect();
+    let count = libc::nfds_t::try_from(all.len()).unwrap_or(0);
+    let most = libc::c_int::try_from(most.as_millis()).unwrap_or(20);
+    // SAFETY: the array has so many elements.
+    let result = unsafe { libc::poll(all.as_mut_ptr(), count, most) };
+    // A process that has ended counts as much to read, for ever.
+    if result < 0 || all.iter().any(|one| one.revents & !libc::POLLIN != 0) {
+        std::thread::sleep(Duration::from_millis(4));
+    }
+}
