@@ -451,7 +451,7 @@ fn damaged_values_are_printed() {
         ["trace", "--plain", "--args", "*", "--results", "*", "-o", "t.mcount", "--", "./small"];
     mcount(&room, &options);
     let text = mcount(&room, &["replay", "t.mcount"]);
-    let call = "two(\"yes\", 2.5, {a=1, b=0x";
+    let call = "two(\"yes\", 2.5, {a=1, b=\"x\"}) = {a=3";
     assert!(text.contains("/* last */") && text.contains(call), "{text}");
     let bytes = room.get("t.mcount").unwrap();
     damage_and_print(bytes, 2);

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
-The program needs hooks: compile it with -fpatchable-function-entry=5, with -pg, with or without -mfentry, or \
-with clang's -fxray-instrument; or make hooks with --probe '*'. mcount also records library calls that wait, \
-and when threads are off the CPU; --plain leaves these out. It also traces what the program starts.
+The program needs hooks: compile it with -fpatchable-function-entry=5, -pg, -pg -mfentry or clang's \
+-fxray-instrument; or make hooks with --probe '*'. mcount also records library calls that wait, \
+and time off the CPU; --plain leaves these out. It also traces what the program starts.
 
 A pattern is a glob of function names, NAME@MODULE, or @MODULE; names can be those of the source \
 (of C++ with or without arguments) or those of the symbol table. Functions that no pattern asks for stay \
