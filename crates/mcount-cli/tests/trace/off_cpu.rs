@@ -230,12 +230,12 @@ fn formats() -> Result<(), String> {
     if std::path::Path::new("/usr/bin/uftrace").exists() {
         let mut command = Command::new("uftrace");
         let printed = room.run("uftrace", command.args(["replay", "--no-pager", "-d", folder]))?;
-        if !printed.stdout.contains("linux:schedule();") {
+        if !printed.stdout.contains("linux:schedule()") {
             return Err(format!("uftrace: {printed:.1000?}"));
         }
     }
     let rows: [(&str, &[&str], &str); 4] = [
-        ("text", &["replay"], "linux:schedule();"),
+        ("text", &["replay"], "linux:schedule()"),
         ("folded", &["replay", "--format", "folded"], ";nap_outer;nap_inner;linux:schedule "),
         ("chrome", &["replay", "--format", "chrome"], "\"linux:schedule\""),
         ("stats", &["stats", "--format", "csv"], "linux:schedule (preempted)"),
