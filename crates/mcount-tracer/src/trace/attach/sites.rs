@@ -281,19 +281,30 @@ pub(super) fn switch<'c>(
     is_on: bool,
 ) -> io::Result<()> {
     for change in changes {
+        if let Some(switch) = change.unit.as_ref().and_then(Unit::marker_switch) {
+            flip(memory, switch, is_on)?;
+            continue;
+        }
         let mut bytes = [0; code::SWITCH];
-        let switch = change.unit.as_ref().map_or(change.at, |unit| unit.at);
-        memory.read(switch, &mut bytes)?;
-        let marker = change.unit.as_ref().and_then(Unit::marker_switch);
-        let Some((at, on, off)) = marker.or_else(|| code::switch(switch, bytes)) else { continue };
-        let (from, to) = if is_on { (off, on) } else { (on, off) };
-        let mut now = from;
-        memory.read(at, &mut now)?;
-        if now == from {
-            memory.write(at, &to)?;
+        let at = change.unit.as_ref().map_or(change.at, |unit| unit.at);
+        memory.read(at, &mut bytes)?;
+        if let Some(switch) = code::switch(at, bytes) {
+            flip(memory, switch, is_on)?;
         }
     }
     Ok(())
+}
+
+/// Stores what is there if it's on, or if it's off, where the other one is.
+fn flip<const SIZE: usize>(
+    memory: &Memory,
+    (at, on, off): (u64, [u8; SIZE], [u8; SIZE]),
+    is_on: bool,
+) -> io::Result<()> {
+    let (from, to) = if is_on { (off, on) } else { (on, off) };
+    let mut now = from;
+    memory.read(at, &mut now)?;
+    if now == from { memory.write(at, &to) } else { Ok(()) }
 }
 
 /// Puts back what was there before, where it still is as it was armed.
