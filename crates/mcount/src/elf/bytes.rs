@@ -45,7 +45,9 @@ pub(crate) fn find_all(table: &[u8], text: &[u8]) -> Vec<usize> {
 /// Whether the string at `offset` of a string table is `text`.
 pub(super) fn is_string(table: &[u8], offset: u32, text: &[u8]) -> bool {
     let rest = table.get(offset as usize..).unwrap_or_default();
-    rest.strip_prefix(text).is_some_and(|after| after.first().is_none_or(|next| *next == 0))
+    // Most strings differ in their first byte, which is less work to compare than all of them.
+    text.first().is_none_or(|first| rest.first() == Some(first))
+        && rest.strip_prefix(text).is_some_and(|after| after.first().is_none_or(|next| *next == 0))
 }
 
 /// A count or index of a slice, as 32 bits. Larger ones become `u32::MAX`.
