@@ -159,6 +159,25 @@ pub(crate) fn build() -> Result<()> {
     build_each(&ALL.iter().filter(|one| one.is_usual).collect::<Vec<_>>())
 }
 
+/// Does `mcount` compile for the other processor that it traces programs on, if [`build`] got a compiler?
+pub(crate) fn check_program() -> Result<bool> {
+    let Some(foreign) = ALL.iter().find(|one| one.name == "aarch64") else { return Ok(true) };
+    if !library(foreign.name).is_file() {
+        return Ok(true);
+    }
+    let compiler = rust::compiler(&[foreign.package()])?;
+    let arguments = ["check", "-p", "mcount-cli", "--target", foreign.target];
+    println!("== cargo {}", arguments.join(" "));
+    let mut cargo = foreign.cargo(&compiler);
+    // The agent is linked.
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+    let is_well = cargo.args(arguments).status()?.success();
+    if !is_well {
+        println!("== failed: cargo {}", arguments.join(" "));
+    }
+    Ok(is_well)
+}
+
 fn build_each(chosen: &[&Foreign]) -> Result<()> {
     let mut packages: Vec<String> = chosen.iter().map(|one| one.package()).collect();
     packages.sort();
@@ -184,11 +203,24 @@ impl Foreign {
         )
     }
 
-    fn build(&self, compiler: &Path) -> Result<()> {
-        let room = files::workspace().join("target/hosts");
-        // A folder for each: cargo lets only one build into one.
-        let build = room.join("build").join(self.name);
+    /// Cargo, which is to build something for it into [`Self::room`].
+    fn cargo(&self, compiler: &Path) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(files::workspace());
+        cargo.env("CARGO_TARGET_DIR", self.room()).env("RUSTC", compiler);
+        // Debug information isn't linked into the programs of the tests, and takes half of the time.
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env_remove("RUSTFLAGS");
+        cargo
+    }
+
+    /// The folder that it's built into. It has its own, because cargo lets only one build into one.
+    fn room(&self) -> PathBuf {
+        files::workspace().join("target/hosts/build").join(self.name)
+    }
+
+    fn build(&self, compiler: &Path) -> Result<()> {
+        let build = self.room();
+        let mut cargo = self.cargo(compiler);
         // A static library alone takes no linker.
         cargo.args(["rustc", "--quiet", "-p", "mcount-inside-c", "--lib"]);
         cargo.args(["--crate-type", "staticlib", "--target", self.target]);
@@ -202,18 +234,12 @@ impl Foreign {
             root::build(self.name, self.target)?;
             cargo.args(["--config", &memchr::mended()?]);
         }
-        cargo
-            .current_dir(files::workspace())
-            .env("CARGO_TARGET_DIR", &build)
-            .env("RUSTC", compiler);
-        // Debug information isn't linked into the programs of the tests, and takes half of the time.
-        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env_remove("RUSTFLAGS");
         let status = cargo.status()?;
         if !status.success() {
             return Err(format!("libmcount-live for {}: {status}", self.name).into());
         }
         let place = library(self.name);
-        files::make_folder(place.parent().unwrap_or(&room))?;
+        files::make_folder(place.parent().unwrap_or(&build))?;
         let made = build.join(self.target).join("debug/libmcount_live_c.a");
         files::write(&place, &files::read(&made)?)
     }

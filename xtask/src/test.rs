@@ -155,8 +155,12 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     }
     let begin = Instant::now();
     let tests = || run::all(is_complete, seed);
-    let is_well =
-        cargo_all(BEFORE)? && tests()? && cargo_all(AFTER)? && oldest_rust()? && compare_counts()?;
+    let is_well = cargo_all(BEFORE)?
+        && foreign::check_program()?
+        && tests()?
+        && cargo_all(AFTER)?
+        && oldest_rust()?
+        && compare_counts()?;
     println!("== {} s", begin.elapsed().as_secs());
     Ok(is_well)
 }

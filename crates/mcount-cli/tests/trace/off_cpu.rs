@@ -9,7 +9,7 @@ use crate::truth::{Room, until};
 use nix::libc;
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use testkit::served::Served;
@@ -217,6 +217,31 @@ fn calls(room: &Room, trace: &Path) -> Result<Vec<Value>, String> {
     text.lines().map(|line| serde_json::from_str(line).map_err(|error| error.to_string())).collect()
 }
 
+/// How often `naps.c` sleeps.
+const NAPS: usize = 10;
+
+/// Is the first thing that each call of `nap_inner` does to leave the processor? Lines are of several threads, whose numbers they have:
+/// `  1.5 ms [  4711] |   nap_inner() {`. If other threads have lines in between, even the innermost call takes two.
+fn is_each_nap_off(text: &str) -> bool {
+    let (mut napping, mut count) = (BTreeSet::new(), 0);
+    for line in text.lines() {
+        let Some((thread, call)) =
+            line.split_once('[').and_then(|(_, rest)| rest.split_once("] |"))
+        else {
+            continue;
+        };
+        let call = call.trim_start();
+        if napping.remove(thread) && !call.starts_with("linux:schedule") {
+            return false;
+        }
+        if call.starts_with("nap_inner() {") {
+            napping.insert(thread);
+            count += 1;
+        }
+    }
+    count == NAPS && napping.is_empty()
+}
+
 /// Each format has them, beneath what they were in.
 fn formats() -> Result<(), String> {
     let room = Room::new()?;
@@ -230,12 +255,16 @@ fn formats() -> Result<(), String> {
     if std::path::Path::new("/usr/bin/uftrace").exists() {
         let mut command = Command::new("uftrace");
         let printed = room.run("uftrace", command.args(["replay", "--no-pager", "-d", folder]))?;
-        if !printed.stdout.contains("linux:schedule()") {
+        if !is_each_nap_off(&printed.stdout) {
             return Err(format!("uftrace: {printed:.1000?}"));
         }
     }
-    let rows: [(&str, &[&str], &str); 4] = [
-        ("text", &["replay"], "linux:schedule()"),
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    let printed = room.run("text", replay.arg("replay").arg(&trace))?;
+    if !is_each_nap_off(&printed.stdout) {
+        return Err(format!("text: {printed:.1000?}"));
+    }
+    let rows: [(&str, &[&str], &str); 3] = [
         ("folded", &["replay", "--format", "folded"], ";nap_outer;nap_inner;linux:schedule "),
         ("chrome", &["replay", "--format", "chrome"], "\"linux:schedule\""),
         ("stats", &["stats", "--format", "csv"], "linux:schedule (preempted)"),
