@@ -30,12 +30,16 @@ pub(crate) fn tests() -> Vec<Test> {
         open: is_forbidden(),
         run: Box::new(move || as_strace(Path::new(program), arguments)),
     });
-    let own = Test {
-        name: "system-calls::as-strace::own".to_owned(),
-        wants: vec!["gcc", "strace"],
-        open: is_forbidden(),
-        run: Box::new(|| as_strace(&Room::new()?.compile("gcc", &["-O1"], SOURCE)?, &[])),
-    };
+    // Where there are hooks, the agent is loaded, and makes calls of its own.
+    let own =
+        [("own", "-O1"), ("hooked", "-fpatchable-function-entry=5")].map(|(name, flag)| Test {
+            name: format!("system-calls::as-strace::{name}"),
+            wants: vec!["gcc", "strace"],
+            open: is_forbidden(),
+            run: Box::new(move || {
+                as_strace(&Room::new()?.compile("gcc", &["-O1", flag], SOURCE)?, &[])
+            }),
+        });
     let others: [(&str, Check, bool); 6] = [
         ("nested", nested, false),
         ("failed", failed, false),
@@ -50,7 +54,7 @@ pub(crate) fn tests() -> Vec<Test> {
         open: is_forbidden().filter(|_| !is_always),
         run: Box::new(run),
     });
-    of_system.chain([own]).chain(others).collect()
+    of_system.chain(own).chain(others).collect()
 }
 
 /// Why the kernel tells nothing of system calls here, if so.

@@ -61,7 +61,7 @@ impl Beginnings {
     }
 }
 
-/// Without those from where the agent's file is opened until it's closed.
+/// Without those from where the agent's file is opened until it's closed, and those that protect its memory later.
 fn without_agent(beginning: Beginning) -> Vec<Call> {
     let Beginning { mut held, loaded } = beginning;
     let Some((_, agent)) = loaded else { return held };
@@ -81,5 +81,7 @@ fn without_agent(beginning: Beginning) -> Vec<Call> {
     if let (Some(first), Some(last)) = (first, last) {
         held.drain(first..=last);
     }
+    let is_about = |call: &Call| call.entry.arguments.first().is_some_and(|at| agent.contains(at));
+    held.retain(|call| !(call.is("mprotect") && is_about(call)));
     held
 }
