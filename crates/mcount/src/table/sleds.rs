@@ -42,7 +42,7 @@ pub(crate) struct SledEntry {
     pub(crate) kind: u8,
 }
 
-/// What an entry leads to.
+/// The sled at the place that an entry has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sled {
     pub(crate) kind: Kind,
@@ -63,8 +63,8 @@ pub(crate) fn entry_size<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> u64 {
     4 * target.view.word()
 }
 
-/// The entries of the list of `target`, in the order of its sections. What is behind the last whole entry of a section is
-/// none.
+/// The entries of the list of `target`, in the order of its sections. A part of an entry at the end of a section doesn't
+/// count.
 ///
 /// # Errors
 ///

@@ -1,12 +1,12 @@
-//! The system calls with which a program begins, without those by which its dynamic linker loads the agent.
+//! The first system calls of a program. Its dynamic linker loads the agent, too: those calls are left out.
 //!
-//! Where the agent is, the recorder knows when the dynamic linker has loaded it. Until then, the calls wait.
+//! The recorder learns where the agent is when the dynamic linker has loaded it. Until then, the calls wait.
 
 use super::calls::Call;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// More calls than that don't wait: no dynamic linker makes so many until it has loaded the first library.
+/// More calls than that don't wait: no dynamic linker makes that many before it has loaded its first library.
 const MOST: usize = 4096;
 
 /// The calls of a process that begins.

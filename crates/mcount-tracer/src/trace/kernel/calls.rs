@@ -1,4 +1,4 @@
-//! System calls, of which the kernel tells when they begin and end, on their way into the trace.
+//! Makes calls of a trace from the beginnings and ends of system calls that the kernel reports.
 
 use super::chunks::Chunks;
 use super::events::Entry;
@@ -11,7 +11,7 @@ use mcount_trace::{Entry as Metadata, Function, Signature};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The module that functions are in which stand for what the kernel does.
+/// The module of all functions of the kernel.
 pub(super) const KERNEL: u32 = u32::MAX;
 
 /// Chunks that a trace has room for: a gigabyte.
@@ -20,15 +20,15 @@ const CHUNKS: usize = 1 << 14;
 /// In a ring, as many at least.
 const CHUNKS_OF_RING: usize = 8;
 
-/// The numbers in the trace of the functions that stand for system calls: those of 64-bit programs, and those of others. No function
-/// with a hook has such a number.
+/// The first numbers of system calls as functions of the trace, for 64-bit programs and for others. No function with a hook has such
+/// a number.
 const FUNCTIONS: u32 = 0xff_0000;
 const FUNCTIONS_32: u32 = 0xfe_0000;
 
 /// Numbers that are so large are no system call's.
 const MOST: i64 = 0xf000;
 
-/// Where the program has a system call that has begun.
+/// A system call that has begun.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     process: u32,

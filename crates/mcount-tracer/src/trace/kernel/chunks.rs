@@ -35,7 +35,7 @@ impl Chunks {
         }
     }
 
-    /// Writes records, none of which is larger than a chunk. How many of them: there may be no more room.
+    /// Writes records, each smaller than a chunk, while there's room. Returns how many it wrote.
     pub(super) fn write<R: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = R>) -> u64 {
         let (mut written, mut waiting) = (0, 0);
         let mut bytes = Vec::new();
@@ -58,7 +58,7 @@ impl Chunks {
         written + self.put(&mut bytes, waiting)
     }
 
-    /// Writes the bytes of so many records to the newest chunk, which has room for them.
+    /// Writes the bytes of this number of records to the newest chunk, which has room for them.
     fn put(&mut self, bytes: &mut Vec<u8>, records: u64) -> u64 {
         let Some(chunk) = self.taken.back().filter(|_| !bytes.is_empty()) else { return 0 };
         self.is_full |= self.trace.fill(*chunk, self.used, bytes).is_err();
@@ -77,7 +77,7 @@ impl Chunks {
         (self.is_full, self.is_forgotten) = (true, true);
     }
 
-    /// Why something is missing, if there was no room for it.
+    /// The reason if the trace lacks something.
     pub(super) fn missing(&self, limit: &'static str) -> Option<&'static str> {
         let why = if self.taken.len() < self.most { "no room" } else { limit };
         (self.is_full && !self.is_forgotten).then_some(why)

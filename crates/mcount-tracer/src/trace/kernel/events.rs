@@ -13,7 +13,7 @@ pub(super) enum Said {
     New { maker: u32 },
     /// It has ended.
     Ended,
-    /// So many records are missing.
+    /// This number of records is missing.
     Lost(u64),
     /// It enters a system call.
     Enter(Entry),
@@ -26,7 +26,7 @@ pub(super) enum Said {
 pub(super) struct Entry {
     pub(super) number: i64,
     pub(super) arguments: [u64; 6],
-    /// Where the thread goes on behind it, if that is known.
+    /// Where the thread goes on after it, if that is known.
     pub(super) instruction: Option<u64>,
     /// The program is one of 32 bits.
     pub(super) is_32_bit: bool,

@@ -1,10 +1,10 @@
-//! What the kernel tells of a program's threads: when they are off the processor (`--context-switches`), and their system calls
+//! Records the kernel's side of a program's threads: when they are off the processor (`--context-switches`), and their system calls
 //! (`--system-calls`).
 //!
-//! Each processor has a ring, into which the kernel writes that a thread of the traced program has left it, or is there again
-//! (`perf_event_open(2)`, `PERF_RECORD_SWITCH`), and that one enters or leaves a system call (the tracepoints `raw_syscalls`). A thread of
-//! the recorder's reads those rings, and writes from when to when that was. The kernel's times are `CLOCK_MONOTONIC_RAW`, the trace's
-//! are the processor's clock: both are read now and then, and what lies between is in proportion.
+//! The kernel writes to one ring for each processor (`perf_event_open(2)`). A record says that a thread of the program leaves the
+//! processor or is back (`PERF_RECORD_SWITCH`), or that it enters or leaves a system call (the tracepoints `raw_syscalls`). A thread of
+//! the recorder reads the rings and writes times to the trace. The kernel's times are `CLOCK_MONOTONIC_RAW`, the trace's are those of
+//! the processor's clock. The recorder reads both now and then, and converts the times in between in proportion.
 
 mod beginnings;
 mod calls;
@@ -40,7 +40,7 @@ use std::time::Duration;
 /// How often the rings are read at least.
 const OFTEN: Duration = Duration::from_millis(20);
 
-/// What the kernel is to tell.
+/// The choice of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// When threads are off the processor.
@@ -77,7 +77,7 @@ struct State {
     new_threads: u64,
 }
 
-/// What the trace gets at a time.
+/// Times and calls that the trace gets next.
 #[derive(Default)]
 struct Heard {
     times: Vec<Time>,

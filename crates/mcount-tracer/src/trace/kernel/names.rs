@@ -25,7 +25,7 @@ macro_rules! flags {
     ($($name:ident)*) => { &[$((stringify!($name), libc::$name, libc::$name)),*] };
 }
 
-/// Flags, the first of which are a field of several bits.
+/// Flags. The first ones are values of a field of several bits.
 macro_rules! field {
     ($mask:expr; $($first:ident)*; $($name:ident)*) => { &[
         $((stringify!($first), libc::$first, $mask),)*
@@ -152,7 +152,7 @@ const fn flags_of_random() -> &'static [(&'static str, c_int, c_int)] {
     &[("GRND_NONBLOCK", 1, 1), ("GRND_RANDOM", 2, 2), ("GRND_INSECURE", 4, 4)]
 }
 
-/// The names that `letter` stands for, and their number in the trace.
+/// The names behind `letter`, and their number in the trace.
 pub(super) fn of(letter: char) -> Option<(&'static Names, u32)> {
     (FIRST..)
         .zip(ALL)
@@ -177,9 +177,9 @@ pub(super) fn describe(mut add: impl FnMut(Enumeration<'_>)) {
     add(Enumeration { number: ERRORS, enumerators: &enumerators(errors()) });
 }
 
-/// What system calls return instead of a result, as strace prints it.
+/// Errors of system calls, as strace prints them.
 fn errors() -> Vec<(u64, String)> {
-    /// Those with which the kernel has a system call made again; no program sees them.
+    /// The kernel restarts the system call after these. No program sees them.
     const AGAIN: [(i32, &str); 4] = [
         (512, "ERESTARTSYS"),
         (513, "ERESTARTNOINTR"),

@@ -17,7 +17,7 @@ struct Window {
     to: u64,
 }
 
-/// What is known of such calls.
+/// Where and when such calls are made.
 #[derive(Default)]
 pub(super) struct Ours {
     /// By process.

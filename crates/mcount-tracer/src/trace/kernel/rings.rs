@@ -137,7 +137,7 @@ impl Rings {
         alone.and_then(Result::ok).map_or_else(|| builder.build(), Ok)
     }
 
-    /// What is counted goes to the ring of the processor.
+    /// Sends the records of a counter to the ring of its processor.
     fn join(&mut self, counter: Counter, at: usize) -> io::Result<()> {
         /// `PERF_EVENT_IOC_SET_OUTPUT`
         const SET_OUTPUT: libc::c_ulong = 0x2405;

@@ -188,7 +188,7 @@ pub(super) fn description(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// What a call has of its arguments: how many bytes of each.
+/// The sizes of a call's recorded arguments, in bytes.
 pub(super) fn sizes(name: &str) -> Vec<usize> {
     arguments(name).map(|(_, letter)| size(letter)).collect()
 }

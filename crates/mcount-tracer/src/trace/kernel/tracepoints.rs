@@ -18,11 +18,11 @@ pub(super) struct Tracepoints {
 /// One of them. Offsets are those in its records, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tracepoint {
-    /// The kernel's number of it.
+    /// The kernel's number.
     pub(super) id: u16,
-    /// Of the number of the system call, which has 8 bytes.
+    /// Offset of the system call's number, 8 bytes.
     pub(super) number: usize,
-    /// Of the six arguments or of the result, which have 8 bytes each.
+    /// Offset of the six arguments or of the result, 8 bytes each.
     pub(super) values: usize,
 }
 
@@ -47,7 +47,7 @@ impl Tracepoints {
     }
 }
 
-/// What is said of a file that can't be read.
+/// The message if a file can't be read.
 fn unreadable(path: &Path, error: io::Error) -> io::Error {
     let path = path.display();
     io::Error::other(match error.kind() {
