@@ -6,7 +6,7 @@
 
 mod shape;
 
-use self::shape::{Payload, Shape};
+use self::shape::{Payload, Shape, Source};
 use crate::bytes::Bytes;
 use crate::calls::Call;
 use crate::file::File;
@@ -162,7 +162,7 @@ impl<'a> Signatures<'a> {
                     return true;
                 }
                 at += 1;
-                if shape.read(None, &mut nothing, self, 0).is_none() {
+                if shape.read(Source::new(&mut nothing, self)).is_none() {
                     return false;
                 }
             }
@@ -236,7 +236,7 @@ impl<'t> Values<'t> {
         let mut payload = Payload { bytes: &payload, big_endian: self.file.is_big_endian() };
         let mut found = Vec::new();
         while let Some((role, name)) = shape.next_value() {
-            let value = shape.read(None, &mut payload, self.signatures, 0)?;
+            let value = shape.read(Source::new(&mut payload, self.signatures))?;
             if role == MARK && self.signatures.is_named_mark(call.function) {
                 continue;
             }
@@ -285,7 +285,7 @@ impl<'t> Values<'t> {
                     let payload = payload(self.file, place)?;
                     let mut payload =
                         Payload { bytes: &payload, big_endian: self.file.is_big_endian() };
-                    return shape.read(None, &mut payload, self.signatures, 0);
+                    return shape.read(Source::new(&mut payload, self.signatures));
                 }
                 Record::Special(..) => {}
                 _ => return None,
@@ -306,7 +306,7 @@ impl Values<'_> {
         let mut payload = Payload { bytes: &bytes, big_endian };
         let mut arguments = Vec::new();
         while let Some((role, name)) = shape.next_value() {
-            let value = shape.read(None, &mut payload, self.signatures, 0)?;
+            let value = shape.read(Source::new(&mut payload, self.signatures))?;
             match role {
                 TOLD_ARGUMENT => arguments.push(Named { name, value }),
                 TOLD_RESULT => return Some((arguments, Some(value))),

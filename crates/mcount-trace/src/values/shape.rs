@@ -38,23 +38,10 @@ impl<'a> Payload<'a> {
         Some(bytes)
     }
 
-    /// The part of a value that has `size` bytes: it's here, or `inside` of what was read before, from its place on.
-    fn fixed(&mut self, inside: Option<&'a [u8]>, size: usize) -> Option<&'a [u8]> {
-        match inside {
-            Some(bytes) => bytes.get(..size),
-            None => self.take(size),
-        }
-    }
-
-    /// Such a part as a number.
-    fn fixed_number(&mut self, inside: Option<&'a [u8]>, size: usize) -> Option<u128> {
-        let bytes = self.fixed(inside, size)?;
-        Some(self.number_of(bytes))
-    }
-
     /// The next `size` bytes as a number.
     fn number(&mut self, size: usize) -> Option<u128> {
-        self.fixed_number(None, size)
+        let bytes = self.take(size)?;
+        Some(self.number_of(bytes))
     }
 
     fn number_of(&self, bytes: &[u8]) -> u128 {
@@ -73,6 +60,48 @@ impl<'a> Payload<'a> {
 
     fn head(&mut self) -> Option<u16> {
         u16::try_from(self.number(2)?).ok()
+    }
+}
+
+/// The source of a value.
+pub(super) struct Source<'r, 'p> {
+    /// The part of it that has a fixed size is in these bytes, from the first one on: what was read before. `None`: it comes next.
+    inside: Option<&'p [u8]>,
+    from: &'r mut Payload<'p>,
+    signatures: &'r Signatures<'r>,
+    /// How many values it's in.
+    depth: usize,
+}
+
+impl<'r, 'p> Source<'r, 'p> {
+    /// That of a value that isn't in another one.
+    pub(super) fn new(from: &'r mut Payload<'p>, signatures: &'r Signatures<'r>) -> Self {
+        Self { inside: None, from, signatures, depth: 0 }
+    }
+
+    /// That of a value in this one.
+    fn within(&mut self, inside: Option<&'p [u8]>) -> Source<'_, 'p> {
+        let Self { from, signatures, depth, .. } = self;
+        Source { inside, from, signatures, depth: *depth + 1 }
+    }
+
+    /// The part that has a fixed size.
+    fn fixed(&mut self, size: usize) -> Option<&'p [u8]> {
+        match self.inside {
+            Some(bytes) => bytes.get(..size),
+            None => self.from.take(size),
+        }
+    }
+
+    /// The same as a number.
+    fn number(&mut self, size: usize) -> Option<u128> {
+        let bytes = self.fixed(size)?;
+        Some(self.from.number_of(bytes))
+    }
+
+    /// Names of the values of an enumeration.
+    fn names(&self, enumeration: u32) -> Option<&'r [u8]> {
+        self.signatures.enumerations.get(&enumeration).copied()
     }
 }
 
@@ -121,7 +150,7 @@ impl<'s> Shape<'s> {
             if matches!(role, RESULT | TOLD_RESULT) {
                 return Some(());
             }
-            self.read(None, &mut nothing, signatures, 0)?;
+            self.read(Source::new(&mut nothing, signatures))?;
         }
     }
 
@@ -132,41 +161,27 @@ impl<'s> Shape<'s> {
     }
 
     /// Reads a value of the type that comes next. `None` if the description is malformed.
-    ///
-    /// The part of it that has a fixed size is `inside` of what was read before, or else it comes next.
-    pub(super) fn read<'p>(
-        &mut self,
-        inside: Option<&'p [u8]>,
-        from: &mut Payload<'p>,
-        signatures: &Signatures<'_>,
-        depth: usize,
-    ) -> Option<Value> {
-        self.left = self.left.checked_sub(1).filter(|_| depth <= DEEPEST)?;
+    pub(super) fn read(&mut self, mut of: Source<'_, '_>) -> Option<Value> {
+        self.left = self.left.checked_sub(1).filter(|_| of.depth <= DEEPEST)?;
         let code = self.byte()?;
         let value = match code {
             kind::NONE => Some(Value::Missing),
-            kind::POINTER => from.fixed_number(inside, 8).and_then(low).map(Value::Pointer),
-            kind::TEXT => {
-                from.fixed_number(inside, 8).and_then(low).and_then(|address| from.text(address))
-            }
-            kind::STRING => return self.string(inside, from),
-            kind::CHARACTERS => return self.characters(inside, from),
-            kind::STRUCTURE | kind::OBJECT => {
-                return self.structure(code, inside, from, signatures, depth);
-            }
-            kind::LEADS => return self.leads(inside, from, signatures, depth),
-            kind::LIST => return self.list(inside, from, signatures, depth),
-            kind::ARRAY => return self.array(inside, from, signatures, depth),
-            kind::VARIANT => return self.variant(inside, from, signatures, depth),
+            kind::POINTER => of.number(8).and_then(low).map(Value::Pointer),
+            kind::TEXT => of.number(8).and_then(low).and_then(|address| of.from.text(address)),
+            kind::STRING => return self.string(of),
+            kind::CHARACTERS => return self.characters(of),
+            kind::STRUCTURE | kind::OBJECT => return self.structure(code, of),
+            kind::LEADS => return self.leads(of),
+            kind::LIST => return self.list(of),
+            kind::ARRAY => return self.array(of),
+            kind::VARIANT => return self.variant(of),
             kind::ENUMERATION => {
                 let size = self.size()?;
                 let number = self.number()?;
-                let value = from.fixed_number(inside, size);
-                let of = signatures.enumerations.get(&number);
-                let big_endian = self.big_endian;
-                value.map(|value| enumerator(value, size, of.copied(), big_endian))
+                let (names, big_endian) = (of.names(number), self.big_endian);
+                of.number(size).map(|value| enumerator(value, size, names, big_endian))
             }
-            kind::FLAGS | kind::RETURNED => return self.of_system(code, inside, from, signatures),
+            kind::FLAGS | kind::RETURNED => return self.of_system(code, of),
             kind::SIGNED
             | kind::UNSIGNED
             | kind::BOOLEAN
@@ -174,7 +189,7 @@ impl<'s> Shape<'s> {
             | kind::FLOAT
             | kind::QUAD => {
                 let size = self.size()?;
-                from.fixed_number(inside, size).map(|value| scalar(code, size, value))
+                of.number(size).map(|value| scalar(code, size, value))
             }
             _ => return None,
         };
@@ -182,56 +197,44 @@ impl<'s> Shape<'s> {
     }
 
     /// Flags, or a result, of a call into the system.
-    fn of_system<'p>(
-        &mut self,
-        code: u8,
-        inside: Option<&'p [u8]>,
-        from: &mut Payload<'p>,
-        signatures: &Signatures<'_>,
-    ) -> Option<Value> {
+    fn of_system(&mut self, code: u8, mut of: Source<'_, '_>) -> Option<Value> {
         let form = self.byte()?;
         let number = self.number()?;
         let size = if code == kind::FLAGS { usize::from(form) } else { 8 };
         if size > 16 {
             return None;
         }
-        let value = from.fixed_number(inside, size).and_then(low);
-        let of = signatures.enumerations.get(&number).copied();
-        let big_endian = self.big_endian;
-        let named = |value| match code {
-            kind::FLAGS => flags(value, of, big_endian),
-            _ => returned(form, value, of, big_endian),
+        let value = of.number(size).and_then(low);
+        let (names, big_endian) = (of.names(number), self.big_endian);
+        let shown = |value| match code {
+            kind::FLAGS => flags(value, names, big_endian),
+            _ => returned(form, value, names, big_endian),
         };
-        Some(value.map_or(Value::Missing, named))
+        Some(value.map_or(Value::Missing, shown))
     }
 
     fn size(&mut self) -> Option<usize> {
         self.byte().map(usize::from).filter(|size| *size <= 16)
     }
 
-    /// Passes over a type.
-    fn skip(&mut self, signatures: &Signatures<'_>, depth: usize) -> Option<()> {
+    /// Passes over the type of a value in this one.
+    fn skip_within(&mut self, of: &Source<'_, '_>) -> Option<()> {
         let mut nothing = Payload { bytes: &[], big_endian: self.big_endian };
-        self.read(None, &mut nothing, signatures, depth).map(drop)
+        let signatures = of.signatures;
+        let within = Source { inside: None, from: &mut nothing, signatures, depth: of.depth + 1 };
+        self.read(within).map(drop)
     }
 
-    fn structure<'p>(
-        &mut self,
-        code: u8,
-        inside: Option<&'p [u8]>,
-        from: &mut Payload<'p>,
-        signatures: &Signatures<'_>,
-        depth: usize,
-    ) -> Option<Value> {
+    fn structure(&mut self, code: u8, mut of: Source<'_, '_>) -> Option<Value> {
         let size = usize::from(self.half()?);
-        let bytes = from.fixed(inside, size);
+        let bytes = of.fixed(size);
         let flags = if code == kind::OBJECT { self.byte()? } else { 0 };
         let mut fields = Vec::new();
         for _ in 0..self.byte()? {
             let offset = usize::from(self.half()?);
             let name = self.name()?;
             let rest = bytes.and_then(|bytes| bytes.get(offset..)).unwrap_or_default();
-            let value = self.read(Some(rest), from, signatures, depth + 1)?;
+            let value = self.read(of.within(Some(rest)))?;
             fields.push(Field { name, value });
         }
         if flags & type_flags::MORE != 0 {
@@ -240,65 +243,47 @@ impl<'s> Shape<'s> {
         Some(if bytes.is_some() { Value::Structure(fields) } else { Value::Missing })
     }
 
-    fn leads<'p>(
-        &mut self,
-        inside: Option<&'p [u8]>,
-        from: &mut Payload<'p>,
-        signatures: &Signatures<'_>,
-        depth: usize,
-    ) -> Option<Value> {
-        let address = from.fixed_number(inside, 8).and_then(low);
-        let state = from.number(1);
+    fn leads(&mut self, mut of: Source<'_, '_>) -> Option<Value> {
+        let address = of.number(8).and_then(low);
+        let state = of.from.number(1);
         let (Some(address), Some(state)) = (address, state) else {
-            self.skip(signatures, depth + 1)?;
+            self.skip_within(&of)?;
             return Some(address.map_or(Value::Missing, Value::Pointer));
         };
         let to = if state == u128::from(target::READ) {
-            Some(Box::new(self.read(None, from, signatures, depth + 1)?))
+            Some(Box::new(self.read(of.within(None))?))
         } else {
-            self.skip(signatures, depth + 1)?;
+            self.skip_within(&of)?;
             None
         };
         let is_bad = state == u128::from(target::BAD);
         Some(Value::Leads { address, is_bad, to })
     }
 
-    fn list<'p>(
-        &mut self,
-        inside: Option<&'p [u8]>,
-        from: &mut Payload<'p>,
-        signatures: &Signatures<'_>,
-        depth: usize,
-    ) -> Option<Value> {
+    fn list(&mut self, mut of: Source<'_, '_>) -> Option<Value> {
         let object = usize::from(self.half()?);
         let size = usize::try_from(self.number()?).ok()?;
         let is_map = self.byte()? & type_flags::MAP != 0;
-        let is_there = inside.is_some() || from.take(object).is_some();
-        let count = from.number(8).and_then(low).filter(|_| is_there);
-        let (Some(count), Some(head)) = (count, from.head()) else {
-            self.skip(signatures, depth + 1)?;
+        let is_there = of.inside.is_some() || of.from.take(object).is_some();
+        let count = of.from.number(8).and_then(low).filter(|_| is_there);
+        let (Some(count), Some(head)) = (count, of.from.head()) else {
+            self.skip_within(&of)?;
             return Some(Value::Missing);
         };
         let recorded = usize::from(head & value::LENGTH);
-        let bytes = from.take(recorded.checked_mul(size)?).unwrap_or_default();
-        let elements = self.elements((bytes, recorded, size), from, signatures, depth + 1)?;
+        let bytes = of.from.take(recorded.checked_mul(size)?).unwrap_or_default();
+        let elements = self.elements((bytes, recorded, size), &mut of)?;
         let is_bad = head & value::BAD != 0;
         Some(Value::List { elements, count, is_bad, is_map })
     }
 
-    fn array<'p>(
-        &mut self,
-        inside: Option<&'p [u8]>,
-        from: &mut Payload<'p>,
-        signatures: &Signatures<'_>,
-        depth: usize,
-    ) -> Option<Value> {
+    fn array(&mut self, mut of: Source<'_, '_>) -> Option<Value> {
         let count = self.wide()?;
         let recorded = usize::from(self.half()?);
         let size = usize::try_from(self.number()?).ok()?;
-        let bytes = from.fixed(inside, recorded.checked_mul(size)?);
+        let bytes = of.fixed(recorded.checked_mul(size)?);
         let part = (bytes.unwrap_or_default(), recorded, size);
-        let elements = self.elements(part, from, signatures, depth + 1)?;
+        let elements = self.elements(part, &mut of)?;
         Some(match bytes {
             Some(_) => Value::List { elements, count, is_bad: false, is_map: false },
             None => Value::Missing,
@@ -309,65 +294,53 @@ impl<'s> Shape<'s> {
     fn elements<'p>(
         &mut self,
         (bytes, count, size): (&'p [u8], usize, usize),
-        from: &mut Payload<'p>,
-        signatures: &Signatures<'_>,
-        depth: usize,
+        of: &mut Source<'_, 'p>,
     ) -> Option<Vec<Value>> {
-        let of = self.bytes;
+        let element = self.bytes;
         let mut all = Vec::new();
         for number in 0..count {
             let place = number.checked_mul(size)?;
             let Some(inside) = bytes.get(place..place.checked_add(size)?) else { break };
-            self.bytes = of;
-            all.push(self.read(Some(inside), from, signatures, depth)?);
+            self.bytes = element;
+            all.push(self.read(of.within(Some(inside)))?);
         }
         if all.is_empty() {
-            self.skip(signatures, depth)?;
+            self.skip_within(of)?;
         }
         Some(all)
     }
 
-    fn string<'p>(&mut self, inside: Option<&'p [u8]>, from: &mut Payload<'p>) -> Option<Value> {
+    fn string(&mut self, mut of: Source<'_, '_>) -> Option<Value> {
         let (size, at) = (usize::from(self.half()?), usize::from(self.half()?));
-        let object = from.fixed(inside, size);
+        let object = of.fixed(size);
         let address = object.and_then(|bytes| bytes.get(at..at.checked_add(8)?));
-        let address = address.and_then(|bytes| low(from.number_of(bytes)));
-        Some(address.and_then(|address| from.text(address)).unwrap_or(Value::Missing))
+        let address = address.and_then(|bytes| low(of.from.number_of(bytes)));
+        Some(address.and_then(|address| of.from.text(address)).unwrap_or(Value::Missing))
     }
 
-    fn characters<'p>(
-        &mut self,
-        inside: Option<&'p [u8]>,
-        from: &mut Payload<'p>,
-    ) -> Option<Value> {
+    fn characters(&mut self, mut of: Source<'_, '_>) -> Option<Value> {
         let size = usize::from(self.half()?);
         let has_more = self.byte()? & type_flags::MORE != 0;
-        let bytes = from.fixed(inside, size);
+        let bytes = of.fixed(size);
         let Some(bytes) = bytes else { return Some(Value::Missing) };
         let end = bytes.iter().position(|byte| *byte == 0);
         let text = bytes.get(..end.unwrap_or(size)).unwrap_or_default();
         Some(Value::Characters { bytes: text.to_vec(), is_cut: has_more && end.is_none() })
     }
 
-    fn variant<'p>(
-        &mut self,
-        inside: Option<&'p [u8]>,
-        from: &mut Payload<'p>,
-        signatures: &Signatures<'_>,
-        depth: usize,
-    ) -> Option<Value> {
+    fn variant(&mut self, mut of: Source<'_, '_>) -> Option<Value> {
         let size = usize::from(self.half()?);
         let at = usize::from(self.half()?);
         let of_number = self.size()?;
-        let bytes = from.fixed(inside, size);
+        let bytes = of.fixed(size);
         let number = bytes.and_then(|bytes| bytes.get(at..at.checked_add(of_number)?));
-        let number = number.and_then(|bytes| low(from.number_of(bytes)));
+        let number = number.and_then(|bytes| low(of.from.number_of(bytes)));
         let (mut meant, mut other) = (None, None);
         for _ in 0..self.byte()? {
             let (flags, case) = (self.byte()?, self.wide()?);
             let name = self.name()?;
             let found = Some((name, self.bytes));
-            self.skip(signatures, depth + 1)?;
+            self.skip_within(&of)?;
             if flags & type_flags::DEFAULT != 0 {
                 other = found;
             } else if number == Some(case) {
@@ -375,12 +348,12 @@ impl<'s> Shape<'s> {
             }
         }
         let behind = self.bytes;
-        let Some((name, of)) = meant.or(other).filter(|_| number.is_some()) else {
+        let Some((name, shape)) = meant.or(other).filter(|_| number.is_some()) else {
             return Some(Value::Missing);
         };
-        let is_empty = of.first() == Some(&kind::NONE);
-        self.bytes = of;
-        let value = self.read(bytes, from, signatures, depth + 1)?;
+        let is_empty = shape.first() == Some(&kind::NONE);
+        self.bytes = shape;
+        let value = self.read(of.within(bytes))?;
         self.bytes = behind;
         Some(match (name.is_empty(), is_empty) {
             (true, _) => value,

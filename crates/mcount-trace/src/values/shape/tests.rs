@@ -1,11 +1,11 @@
 //! Values with parts elsewhere, damaged descriptions, and numbers that this processor may not have.
 
-use super::{Field, MORE, Payload, Shape, Signatures, Value, extended, quad};
+use super::{Field, MORE, Payload, Shape, Signatures, Source, Value, extended, quad};
 use crate::layout::{kind, target};
 
 fn read(types: &[u8], bytes: &[u8], big_endian: bool) -> Option<Value> {
     let mut payload = Payload { bytes, big_endian };
-    Shape::new(types, big_endian).read(None, &mut payload, &Signatures::default(), 0)
+    Shape::new(types, big_endian).read(Source::new(&mut payload, &Signatures::default()))
 }
 
 /// A list at an address, behind it a text, and two pointers to numbers: values with parts elsewhere.
