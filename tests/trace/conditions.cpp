@@ -52,6 +52,21 @@ CALLED uint64_t many(int id, long a, long b, long c, long d, long e, long sevent
     return (uint64_t)seventh;
 }
 
+struct item {
+    int key;
+    enum state state;
+    const char *name;
+    double weight;
+    const item *next;
+    std::string text;
+    int far;
+};
+
+CALLED const item *look(int id, const item *p, const item *n) {
+    USED("m"(id), "m"(p), "m"(n));
+    return n;
+}
+
 int main() {
     long page = 4096;
     char *pages = (char *)mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -94,6 +109,23 @@ int main() {
         uint64_t result = many(++id, 1, 2, 3, 4, 5, at << 40, (short)(at * 10000));
         printf("{\"f\":\"many\",\"id\":%d,\"seventh\":%ld,\"eighth\":%d,\"result\":%llu}\n", id, at << 40, (short)(at * 10000),
                (unsigned long long)result);
+    }
+    item items[] = {
+        {3, RUNNING, "x", 0.75, &items[1], "x", 5},
+        {-1, BROKEN, nullptr, 1.5, nullptr, "longer than what has room in place", 4},
+        {-1, IDLE, (const char *)8, 0.25, (const item *)8, "", 7},
+        {4, RUNNING, "longer", -1, &items[0], "x", 3},
+    };
+    const item *all[] = {&items[0], &items[1], &items[2], &items[3], nullptr, (const item *)8, (const item *)(pages + page)};
+    for (int at = 0; at < 21; at++) {
+        const item *p = all[at % 7], *n = all[at / 7 * 2];
+        bool is_null = look(++id, p, n) == nullptr;
+        printf("{\"f\":\"look\",\"id\":%d,\"null\":%d,\"n\":%d", id, is_null, n ? n->key : 0);
+        if (at % 7 < 4)
+            printf(",\"key\":%d,\"state\":%d,\"name\":%s,\"weight\":%g,\"text\":\"%s\",\"far\":%d,\"next\":%s", p->key, p->state,
+                   !p->name ? "null" : p->name == (const char *)8 ? "\"?\"" : quoted(p->name), p->weight, p->text.c_str(), p->far,
+                   !p->next ? "null" : p->next == (const item *)8 ? "8" : std::to_string(p->next->key).c_str());
+        printf("}\n");
     }
     return 0;
 }

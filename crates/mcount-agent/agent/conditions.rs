@@ -38,6 +38,10 @@ pub(crate) fn holds(words: &[u64], registers: &Registers) -> bool {
         at += 1;
         match word & 0xff {
             c::VALUE => stack.push(value(*word, registers)),
+            c::AT => {
+                let Some(number) = number_at(*word, stack.pop()) else { return false };
+                stack.push(number);
+            }
             c::NUMBER => {
                 let number = words.get(at).copied().unwrap_or(0);
                 let is_signed = word >> 8 & 1 != 0;
@@ -60,7 +64,15 @@ pub(crate) fn holds(words: &[u64], registers: &Registers) -> bool {
                 let length = (word >> 24 & 0xff) as usize;
                 let end = at + length.div_ceil(8);
                 let text = words.get(at..end).unwrap_or(&[]);
-                stack.push(i128::from(is_text(*word, (text, length), registers)));
+                let (source, place) = (word >> 8 & 0xff, word >> 32 & 0xffff);
+                let pointer = match source {
+                    c::ON_STACK => address(stack.pop()).map_or(0, |one| one.wrapping_add(place)),
+                    _ => registers.word(source, place),
+                };
+                let Some(is_it) = is_text(*word, (text, length), (pointer, registers)) else {
+                    return false;
+                };
+                stack.push(i128::from(is_it));
                 at = end;
             }
             c::IF_SET | c::UNLESS_SET => {
@@ -92,12 +104,34 @@ fn compare(how: u64, one: i128, other: i128) -> bool {
 
 /// A number in a register or on the stack.
 fn value(word: u64, registers: &Registers) -> i128 {
-    let (source, how, size) = (word >> 8 & 0xff, word >> 16 & 0xff, (word >> 24 & 0xff) as usize);
     let mut room = [0; 8];
-    if let Some(room) = room.get_mut(..size) {
-        registers.copy(source, word >> 32 & 0xffff, room);
+    if let Some(room) = room.get_mut(..size_of_value(word)) {
+        registers.copy(word >> 8 & 0xff, word >> 32 & 0xffff, room);
     }
-    let bits = u64::from_le_bytes(room);
+    number(word, u64::from_le_bytes(room))
+}
+
+/// A number in memory, some bytes behind an address. `None`: it can't be read.
+fn number_at(word: u64, place: i128) -> Option<i128> {
+    let mut room = [0; 8];
+    let wanted = room.get_mut(..size_of_value(word))?;
+    let place = address(place)?.wrapping_add(word >> 32 & 0xffff);
+    (read(place, wanted) == wanted.len()).then(|| number(word, u64::from_le_bytes(room)))
+}
+
+/// A number as an address, unless that's null.
+fn address(number: i128) -> Option<u64> {
+    u64::try_from(number).ok().filter(|address| *address != 0)
+}
+
+/// The bytes of a value.
+fn size_of_value(word: u64) -> usize {
+    (word >> 24 & 0xff) as usize
+}
+
+/// A value of these bits as a number.
+fn number(word: u64, bits: u64) -> i128 {
+    let (how, size) = (word >> 16 & 0xff, size_of_value(word));
     match how {
         c::SIGNED => {
             let unused = 64_u32.saturating_sub(8 * size as u32) & 63;
@@ -109,10 +143,13 @@ fn value(word: u64, registers: &Registers) -> i128 {
     }
 }
 
-/// Whether the text that a source leads to is this one of `length` bytes.
-fn is_text(word: u64, (text, length): (&[u64], usize), registers: &Registers) -> bool {
-    let (source, of_length, at) = (word >> 8 & 0xff, word >> 16 & 0xff, word >> 32 & 0xffff);
-    let mut pointer = registers.word(source, at);
+/// Whether the text at an address, or its pointer and length, is this one of `length` bytes. `None`: what these are in can't be read.
+fn is_text(
+    word: u64,
+    (text, length): (&[u64], usize),
+    (mut pointer, registers): (u64, &Registers),
+) -> Option<bool> {
+    let of_length = word >> 16 & 0xff;
     // A zero that ends a text belongs to what is compared.
     let is_ended = of_length == c::UP_TO_ZERO;
     let found = match of_length {
@@ -120,7 +157,7 @@ fn is_text(word: u64, (text, length): (&[u64], usize), registers: &Registers) ->
         c::INDIRECT => {
             let mut fields = [0; 16];
             if read(pointer, &mut fields) != fields.len() {
-                return false;
+                return (word >> 8 & 0xff != c::ON_STACK).then_some(false);
             }
             let field =
                 |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -130,15 +167,15 @@ fn is_text(word: u64, (text, length): (&[u64], usize), registers: &Registers) ->
         _ => registers.word(of_length, word >> 48),
     };
     if found != length as u64 || pointer == 0 {
-        return false;
+        return Some(false);
     }
     let mut room = [0_u8; TEXT_MOST + 1];
     let wanted = length + usize::from(is_ended);
-    let Some(room) = room.get_mut(..wanted) else { return false };
+    let room = room.get_mut(..wanted)?;
     if wanted != 0 && read(pointer, room) != wanted {
-        return false;
+        return Some(false);
     }
     let expected = text.iter().flat_map(|word| word.to_le_bytes()).take(length);
     let end = if is_ended { Some(0) } else { None };
-    expected.chain(end).zip(room.iter()).all(|(expected, byte)| expected == *byte)
+    Some(expected.chain(end).zip(room.iter()).all(|(expected, byte)| expected == *byte))
 }

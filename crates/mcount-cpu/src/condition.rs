@@ -18,6 +18,10 @@ pub const IF_SET: u64 = 6;
 /// The same the other way round.
 pub const UNLESS_SET: u64 = 7;
 
+/// Replaces an address by the value that is so many bytes behind it as bits 32 to 47 say. Bits 16 to 31 are as of [`VALUE`]. If it can't be
+/// read, the condition doesn't hold.
+pub const AT: u64 = 8;
+
 /// How a value is read: as a number without a sign.
 pub const UNSIGNED: u64 = 0;
 /// As a number with one.
@@ -29,6 +33,10 @@ pub const FLOAT: u64 = 2;
 pub const UP_TO_ZERO: u64 = 0xff;
 /// Instead of the source of a length: the source leads to pointer and length.
 pub const INDIRECT: u64 = 0xfe;
+
+/// Instead of the source of a text: takes an address off the stack. The text, or its pointer and length, is so many bytes behind it as bits 32
+/// to 47 say.
+pub const ON_STACK: u64 = 0xfd;
 
 /// How many numbers the stack has room for.
 pub const ROOM: usize = 8;

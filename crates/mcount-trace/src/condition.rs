@@ -127,7 +127,9 @@ impl Condition {
         let (mut arguments, mut result) = (None, None);
         for one in all {
             let names = one.names();
-            let half = match (names.contains(&RESULT), names.iter().any(|name| *name != RESULT)) {
+            let is_result = |name: &&&str| name.split('.').next() == Some(RESULT);
+            let results = names.iter().filter(is_result).count();
+            let half = match (results != 0, results != names.len()) {
                 (true, true) => {
                     return Err(format!(
                         "condition '{}': while the program runs, a result can be joined with arguments by && only",
@@ -188,6 +190,12 @@ impl Node {
             }
             one => all.push(one),
         }
+    }
+
+    /// How many fields of fields are named in it, at most: 1 for `p->x`.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.names().iter().map(|name| name.matches('.').count()).max().unwrap_or(0)
     }
 
     /// The names in it.
@@ -433,6 +441,8 @@ mod tests {
             ("a > 1 || b", Some((true, false))),
             ("result", Some((false, true))),
             ("a || result", None),
+            ("a->x && result->y.z == 3", Some((true, true))),
+            ("result->x == 3 || a.x", None),
             ("result == a", None),
         ];
         for (condition, expected) in rows {

@@ -38,6 +38,10 @@ impl Call {
         self.real(name).total_cmp(&number).is_eq()
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.0.get(name).is_some()
+    }
+
     fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(Value::as_str)
     }
@@ -95,6 +99,26 @@ const ROWS: &[(&str, &str, Chosen)] = &[
     ("eighth == -30000 || eighth == 20000", "many", |call| {
         [-30000, 20000].contains(&call.number("eighth"))
     }),
+    ("p->key == 3", "look", |call| call.number("key") == 3),
+    ("p->key != 3", "look", |call| call.has("key") && call.number("key") != 3),
+    ("!(p.key == 3) && p->weight > 0.5", "look", |call| {
+        call.has("key") && call.number("key") != 3 && call.real("weight") > 0.5
+    }),
+    ("p->state == \"RUNNING\" && p->key > 3", "look", |call| call.number("key") == 4),
+    ("p->name == \"x\"", "look", |call| call.text("name") == Some("x")),
+    ("p->name != \"x\"", "look", |call| call.has("key") && call.text("name") != Some("x")),
+    ("p->name == null", "look", |call| call.0.get("name") == Some(&Value::Null)),
+    ("p->text == \"longer than what has room in place\"", "look", |call| {
+        call.text("text").is_some_and(|text| text.len() > 10)
+    }),
+    ("p->text != \"x\"", "look", |call| call.has("key") && call.text("text") != Some("x")),
+    ("p->next->key == 3 || p->key == 3", "look", |call| {
+        // What can't be read makes the condition false, whatever follows.
+        call.number("next") == 3 || call.number("key") == 3 && call.number("next") == -1
+    }),
+    ("n == null || p->key == 4", "look", |call| {
+        call.number("null") == 1 || call.number("key") == 4
+    }),
 ];
 
 /// The same of results.
@@ -103,6 +127,10 @@ const RESULTS: &[(&str, &str, Chosen)] = &[
     ("result == 0.2", "scale", |call| call.is_real("result", 0.2)),
     ("result == -3", "go", |call| call.number("result") == -3),
     ("result == null", "take", |call| call.number("null") == 1),
+    ("result->key == 3", "look", |call| call.number("n") == 3),
+    ("result->key < 0 && p->key == 3", "look", |call| {
+        call.number("n") < 0 && call.number("key") == 3
+    }),
     ("result >= 0xfffffd0000000000", "many", |call| call.number("result") >= 0xffff_fd00_0000_0000),
 ];
 
@@ -138,7 +166,7 @@ type Ids = BTreeMap<String, Vec<i64>>;
 /// Traces `program` with these options.
 fn traced(room: &Room, program: &Path, options: &[&str]) -> Result<(String, String), String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    command.args(["trace", "--plain", "--args", "*"]).args(options);
+    command.args(["trace", "--plain", "--args", "*", "--args-depth", "2"]).args(options);
     command.arg("-o").arg(room.path("trace.mcount")).arg("--").arg(program);
     let ended = room.run("traced", &mut command)?;
     if ended.code == 0 { Ok((ended.stdout, ended.stderr)) } else { Err(format!("{ended:?}")) }
@@ -214,8 +242,16 @@ fn entries() -> Result<(), String> {
     let expected =
         told(&output)?.iter().filter(|call| call.is("put") && call.number("fd") < 0).count();
     match found.get("put") {
-        Some(put) if put.len() == expected && expected > 0 => Ok(()),
-        _ => Err(format!("{found:?}")),
+        Some(put) if put.len() == expected && expected > 0 => {}
+        _ => return Err(format!("{found:?}")),
+    }
+    // Further in than what is recorded of a structure.
+    let (output, _) = traced(&room, &program, &["--entries", "--if", "p->far > 4"])?;
+    let found = ids(&room, &[])?;
+    let expected = told(&output)?.iter().filter(|call| call.number("far") > 4).count();
+    match found.get("look") {
+        Some(look) if look.len() == expected && expected > 0 => Ok(()),
+        _ => Err(format!("{expected}: {found:?}")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Conditions on values (`--if`) as words for the agent, which decides them when a call begins or has returned.
 
 use super::places::Located;
+use super::shape::Shape;
 use super::types::Type;
 use mcount_agent::recipe::{self, condition as words};
 use mcount_trace::condition::{Comparison, Condition, Node, Operand, RESULT, place_of};
@@ -28,7 +29,7 @@ impl Decisions {
         condition: &Condition,
         values: &FunctionValues<'_>,
     ) -> Result<(), Undecided> {
-        if condition.root.names().iter().any(|name| values.find(name).is_none()) {
+        if condition.root.names().iter().any(|name| values.whole(name).is_none()) {
             return Err(Undecided::NotMeant);
         }
         let (arguments, result) = condition.split().map_err(|_| Undecided::NotMeant)?;
@@ -60,12 +61,27 @@ pub(super) struct FunctionValues<'p> {
 }
 
 impl FunctionValues<'_> {
-    fn find(&self, name: &str) -> Option<&Located<'_>> {
+    /// The argument or the result of this name, or that has what is named in it.
+    fn whole(&self, name: &str) -> Option<&Located<'_>> {
+        let name = name.split('.').next()?;
         if name == RESULT {
             return self.result.as_ref();
         }
         let named = self.arguments.iter().find(|one| one.name == name);
         named.or_else(|| place_of(name).and_then(|at| self.arguments.get(at)))
+    }
+
+    fn find(&self, name: &str) -> Result<Found<'_>, Undecided> {
+        let whole = self.whole(name).ok_or(Undecided::NotMeant)?;
+        let mut fields = name.split('.').skip(1).peekable();
+        if fields.peek().is_none() {
+            return Ok(Found::Whole(whole));
+        }
+        let mut found = InMemory::of(whole).ok_or(Undecided::Unknown)?;
+        for field in fields {
+            found = found.field(field).ok_or(Undecided::Unknown)?;
+        }
+        Ok(Found::InMemory(found))
     }
 
     /// The words that decide it, where the stack has so many numbers.
@@ -105,12 +121,12 @@ impl FunctionValues<'_> {
         else {
             return Err(Undecided::Unknown);
         };
-        let value = self.find(name).ok_or(Undecided::NotMeant)?;
+        let value = self.find(name)?;
         if let Operand::Text(text) = constant {
-            return self.compare_text(how, value, text);
+            return self.compare_text(how, &value, text);
         }
         let kinds = [one, other].map(|operand| match operand {
-            Operand::Name(name) => self.find(name).map(|value| is_real(value.kind)),
+            Operand::Name(name) => self.find(name).ok().map(|value| value.is_real()),
             _ => None,
         });
         // Whole numbers become others for a comparison, but only if they're known here.
@@ -128,10 +144,7 @@ impl FunctionValues<'_> {
     fn push(&self, operand: &Operand, is_real: bool) -> Result<Vec<u64>, Undecided> {
         #[expect(clippy::cast_precision_loss, reason = "as in C")]
         match operand {
-            Operand::Name(name) => {
-                let value = self.find(name).ok_or(Undecided::NotMeant)?;
-                self.value(value).map(|word| vec![word]).ok_or(Undecided::Unknown)
-            }
+            Operand::Name(name) => self.value(&self.find(name)?).ok_or(Undecided::Unknown),
             Operand::Number(number) if is_real => {
                 Ok(constant(words::order((*number as f64).to_bits())))
             }
@@ -141,9 +154,32 @@ impl FunctionValues<'_> {
         }
     }
 
-    /// The word that puts a number on the stack.
-    fn value(&self, value: &Located<'_>) -> Option<u64> {
-        let (how, size) = match value.kind {
+    /// The words that put a number on the stack.
+    fn value(&self, value: &Found<'_>) -> Option<Vec<u64>> {
+        match value {
+            Found::Whole(value) => {
+                let (how, size) = self.form(value.kind)?;
+                let [word] = value.words.as_deref()? else { return None };
+                let is_copied =
+                    [recipe::COPY, recipe::TEXT, recipe::STRING].contains(&(word & 0xff));
+                let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
+                let form = how << 16 | size << 24 | at << 32;
+                is_copied.then(|| vec![words::VALUE | source << 8 | form])
+            }
+            Found::InMemory(value) => {
+                let (how, size) = match value.shape {
+                    Shape::Plain(kind) => self.form(kind)?,
+                    Shape::Text | Shape::Pointer(_) => ADDRESS,
+                    _ => return None,
+                };
+                Some(value.read(how, size))
+            }
+        }
+    }
+
+    /// How a number of this type is read, and how many bytes it has.
+    fn form(&self, kind: &Type) -> Option<(u64, u64)> {
+        let (how, size) = match kind {
             Type::Signed(size) => (words::SIGNED, *size),
             Type::Unsigned(size) | Type::Boolean(size) | Type::Character(size) => {
                 (words::UNSIGNED, *size)
@@ -152,41 +188,29 @@ impl FunctionValues<'_> {
                 (words::SIGNED, *size)
             }
             Type::Enumeration { size, .. } => (words::UNSIGNED, *size),
-            Type::Pointer | Type::Text | Type::StringReference => (words::UNSIGNED, 8),
+            Type::Pointer | Type::Text | Type::StringReference => return Some(ADDRESS),
             Type::Float(size @ (4 | 8)) => (words::FLOAT, *size),
             _ => return None,
         };
-        let [word] = value.words.as_deref()? else { return None };
-        let is_copied = [recipe::COPY, recipe::TEXT, recipe::STRING].contains(&(word & 0xff));
-        let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
-        (is_copied && size <= 8)
-            .then_some(words::VALUE | source << 8 | how << 16 | u64::from(size) << 24 | at << 32)
+        (size <= 8).then_some((how, u64::from(size)))
     }
 
     fn compare_text(
         &self,
         how: Comparison,
-        value: &Located<'_>,
+        value: &Found<'_>,
         text: &[u8],
     ) -> Result<Vec<u64>, Undecided> {
-        if let Type::Enumeration { number, .. } = value.kind {
+        if let Some(Type::Enumeration { number, .. }) = value.kind() {
             let number = (self.enumerator)(*number, text).ok_or(Undecided::Unknown)?;
-            let mut all = vec![self.value(value).ok_or(Undecided::Unknown)?];
+            let mut all = self.value(value).ok_or(Undecided::Unknown)?;
             all.extend(constant(i128::from(number)));
             all.push(words::COMPARE | code(how) << 8);
             return Ok(all);
         }
-        let Some([word]) = value.words.as_deref() else { return Err(Undecided::Unknown) };
-        let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
-        let (of_length, length_at) = match word & 0xff {
-            recipe::TEXT => (words::UP_TO_ZERO, 0),
-            recipe::STRING => (words::INDIRECT, 0),
-            recipe::COUNTED => (word >> 16 & 0xff, word >> 48),
-            _ => return Err(Undecided::Unknown),
-        };
+        let (mut all, word) = value.text().ok_or(Undecided::Unknown)?;
         let size = text.len() as u64;
-        let place = at << 32 | length_at << 48;
-        let mut all = vec![words::TEXT | source << 8 | of_length << 16 | size << 24 | place];
+        all.push(words::TEXT | word | size << 24);
         for piece in text.chunks(8) {
             let mut bytes = [0; 8];
             bytes.iter_mut().zip(piece).for_each(|(room, byte)| *room = *byte);
@@ -201,8 +225,105 @@ impl FunctionValues<'_> {
     }
 }
 
-fn is_real(kind: &Type) -> bool {
-    matches!(kind, Type::Float(_) | Type::Extended)
+/// How an address is read, and its bytes.
+const ADDRESS: (u64, u64) = (words::UNSIGNED, 8);
+
+/// What a condition names.
+enum Found<'v> {
+    /// An argument, or the result.
+    Whole(&'v Located<'v>),
+    /// A field of what one leads to.
+    InMemory(InMemory<'v>),
+}
+
+impl<'v> Found<'v> {
+    fn kind(&self) -> Option<&'v Type> {
+        match self {
+            Self::Whole(value) => Some(value.kind),
+            Self::InMemory(InMemory { shape: Shape::Plain(kind), .. }) => Some(kind),
+            Self::InMemory(_) => None,
+        }
+    }
+
+    fn is_real(&self) -> bool {
+        matches!(self.kind(), Some(Type::Float(_) | Type::Extended))
+    }
+
+    /// The words before the one that compares it as a text; and where that finds it, and the text's length. `None` if it isn't one.
+    fn text(&self) -> Option<(Vec<u64>, u64)> {
+        let value = match self {
+            Self::Whole(value) => value,
+            Self::InMemory(value) => return value.text(),
+        };
+        let [word] = value.words.as_deref()? else { return None };
+        let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
+        let (of_length, length_at) = match word & 0xff {
+            recipe::TEXT => (words::UP_TO_ZERO, 0),
+            recipe::STRING => (words::INDIRECT, 0),
+            recipe::COUNTED => (word >> 16 & 0xff, word >> 48),
+            _ => return None,
+        };
+        Some((Vec::new(), source << 8 | of_length << 16 | at << 32 | length_at << 48))
+    }
+}
+
+/// A value in memory.
+struct InMemory<'v> {
+    /// The words that put an address on the stack.
+    words: Vec<u64>,
+    /// How many bytes behind that it is.
+    offset: u64,
+    shape: &'v Shape,
+}
+
+impl<'v> InMemory<'v> {
+    /// What an argument or a result leads to, or is, if it's in memory.
+    fn of(value: &Located<'v>) -> Option<Self> {
+        let [word] = value.words.as_deref()? else { return None };
+        let shape = match (word & 0xff, value.kind, value.shape?) {
+            (recipe::COPY, Type::Pointer, Shape::Pointer(to)) => to,
+            (recipe::MEMORY, Type::Structure(_), shape @ Shape::Object(_)) => shape,
+            _ => return None,
+        };
+        let (how, size) = ADDRESS;
+        let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
+        let word = words::VALUE | source << 8 | how << 16 | size << 24 | at << 32;
+        Some(Self { words: vec![word], offset: 0, shape })
+    }
+
+    /// A field of it, or of what it leads to.
+    fn field(mut self, name: &str) -> Option<Self> {
+        while let Shape::Pointer(to) = self.shape {
+            let (how, size) = ADDRESS;
+            self = Self { words: self.read(how, size), offset: 0, shape: to };
+        }
+        let Shape::Object(of) = self.shape else { return None };
+        let field = of.fields.iter().find(|field| field.name == name)?;
+        let offset = self.offset + field.offset;
+        (offset <= 0xffff).then_some(Self { offset, shape: &field.shape, ..self })
+    }
+
+    /// The words that put it on the stack, read in this way.
+    fn read(&self, how: u64, size: u64) -> Vec<u64> {
+        let mut all = self.words.clone();
+        all.push(words::AT | how << 16 | size << 24 | self.offset << 32);
+        all
+    }
+
+    /// As [`Found::text`].
+    fn text(&self) -> Option<(Vec<u64>, u64)> {
+        let (how, size) = ADDRESS;
+        match *self.shape {
+            Shape::Text => {
+                Some((self.read(how, size), words::ON_STACK << 8 | words::UP_TO_ZERO << 16))
+            }
+            Shape::String { pointer, length } if length == pointer + 8 => {
+                let at = (self.offset + pointer) << 32;
+                Some((self.words.clone(), words::ON_STACK << 8 | words::INDIRECT << 16 | at))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The words for a number, or for the nearest that fits.

@@ -31,7 +31,7 @@ use crate::debug::separate::{Search, Subject};
 use crate::words::counted;
 use mcount_cpu::outside::values::Conventions;
 use mcount_trace::{Entry, Enumeration};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -100,6 +100,7 @@ pub(super) fn prepare(
         sections.as_ref().map(|sections| Reader::new(sections, *enumerations, rules, scope.reach));
     let signatures = reader.as_mut().map(|reader| reader.functions(&addresses));
     let signatures = signatures.unwrap_or_default();
+    let conditions = ForConditions::new(sections.as_ref(), (rules, scope), &addresses);
     let mut missing = Missing::default();
     for one in &wanted {
         let Some(hook) = module.hooks.get_mut(one.hook) else { continue };
@@ -109,8 +110,10 @@ pub(super) fn prepare(
             Some(signature) => {
                 let reason = reason(one, hook, signature, rules).filter(|_| given.is_none());
                 missing.extend(reason, hook);
-                let enumerations = reader.as_ref().map_or(&[][..], Reader::known_enumerations);
-                let function = FunctionOf { hook, signature, rules, enumerations };
+                let known = reader.as_ref().map_or(&[][..], Reader::known_enumerations);
+                let wide = conditions.of(hook).filter(|_| given.is_none());
+                let (of_conditions, enumerations) = wide.unwrap_or((signature, known));
+                let function = FunctionOf { hook, signature: of_conditions, rules, enumerations };
                 let (decisions, is_undecided) = function.decisions(scope);
                 missing.extend(is_undecided.then_some(Reason::Condition), hook);
                 found.functions.extend(add_recipe(
@@ -128,6 +131,38 @@ pub(super) fn prepare(
     *enumerations += u32::try_from(found.enumerations.len()).unwrap_or(0);
     found.notes.extend(missing.notes(module));
     found
+}
+
+/// The names of enumerations, by their numbers.
+type Enumerators = [(u32, Vec<u8>)];
+
+/// The functions as conditions need them that name fields: these may be further in than what is shown of a structure.
+struct ForConditions<'s> {
+    reader: Option<Reader<'s>>,
+    signatures: HashMap<u64, Signature>,
+}
+
+impl<'s> ForConditions<'s> {
+    fn new(
+        sections: Option<&'s Sections<'_>>,
+        (rules, scope): (&'static Conventions, &Scope),
+        addresses: &BTreeSet<u64>,
+    ) -> Self {
+        let depths = scope.conditions.iter().map(|condition| condition.root.depth());
+        let depth = depths.max().unwrap_or(0);
+        let depth = u32::try_from(depth).unwrap_or(u32::MAX).min(Reach::DEEPEST);
+        let reach = Reach { depth, size: u8::MAX };
+        let sections = sections.filter(|_| depth != 0);
+        let mut reader = sections.map(|sections| Reader::new(sections, 0, rules, reach));
+        let signatures = reader.as_mut().map(|reader| reader.functions(addresses));
+        Self { reader, signatures: signatures.unwrap_or_default() }
+    }
+
+    /// The function of a hook, and the enumerations that were met.
+    fn of(&self, hook: &Hook) -> Option<(&Signature, &Enumerators)> {
+        let signature = beginnings(hook).find_map(|address| self.signatures.get(&address))?;
+        Some((signature, self.reader.as_ref()?.known_enumerations()))
+    }
 }
 
 /// A signature that's given, as debug information would tell it; `known` is what that says, if there's any.
