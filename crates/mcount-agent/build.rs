@@ -88,6 +88,7 @@ fn link(archive: &Path, agent: &Path) -> Command {
         .args([
             "-Wl,-Bsymbolic,--version-script=agent/exports",
             "-Wl,-u,mcount_start,-u,mcount_stubs,-u,mcount_rendezvous",
+            "-Wl,-u,mcount_instrumented_enter,-u,mcount_instrumented_exit",
             "-Wl,-u,mcount_begin,-u,mcount_leave,-u,mcount_done,-u,mcount_watch,-u,mcount_words",
         ])
         .arg(archive)

@@ -6,6 +6,7 @@
 
 use super::blocks;
 use super::host::Agent;
+use super::instrumented;
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use mcount_cpu::here::agent::{SYS_PRCTL, SYS_SECCOMP};
 use mcount_recorder::abi::Question;
@@ -59,6 +60,7 @@ pub(crate) unsafe extern "C" fn mcount_confine(arguments: *const [u64; 6]) {
             low => low.min(stack),
         };
         thread::cover_stack::<Agent>(low, stack);
+        instrumented::cover_stack(low, stack);
         blocks::confine(blocks::current());
     }
     if is_for_all {

@@ -20,6 +20,7 @@ mod conditions;
 mod confine;
 mod follow;
 mod host;
+mod instrumented;
 mod markers;
 mod memory;
 mod registers;

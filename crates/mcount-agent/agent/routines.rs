@@ -7,7 +7,7 @@
 
 use crate::host::Agent;
 use crate::returns::late_return;
-use crate::{confine, values};
+use crate::{confine, instrumented, values};
 use core::arch::global_asm;
 use mcount_cpu::here::agent::LateCall;
 use mcount_recorder::calls::{self, Return};
@@ -20,6 +20,8 @@ global_asm!(
     slow_entry_late = sym late_entry,
     slow_exit = sym values::mcount_exit_with,
     confine = sym confine::mcount_confine,
+    instrumented_enter = sym instrumented::entered,
+    instrumented_exit = sym instrumented::left,
 );
 
 /// The entry of a function whose hook is behind its prologue. What the arguments mean is known by the processor.

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub use mcount_recorder::abi::{
-    SHORT_WAITS, WORDS, class, config, flags, question, recipe, request,
+    SHORT_WAITS, WORDS, class, config, flags, instrumented, question, recipe, request,
 };
 
 /// The agent, an ELF shared object; `None` on processors that it isn't written for yet.

@@ -49,7 +49,7 @@ impl<'d> Probes<'d> {
 }
 
 /// Is it a function with code that has no hook?
-fn lacks_hook(answer: &Answer) -> bool {
+pub(crate) fn lacks_hook(answer: &Answer) -> bool {
     let lacks = matches!(
         answer.reason,
         Reason::Excluded

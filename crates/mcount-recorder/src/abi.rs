@@ -171,6 +171,29 @@ pub const SHORT_WAITS: usize = 256;
 /// go on.
 pub const WORDS: usize = 4096;
 
+/// A table of functions that tell of their calls themselves, in the program: the symbol `mcount_instrumented` leads to the last one.
+///
+/// Its first word is the address of the one before, and its second one how many bits the number of its last place has. A place has two words:
+/// the address of a function, 0 if it's free, and what a stub would say of it.
+pub mod instrumented {
+    /// Bytes before the first place.
+    pub const HEAD: u64 = 16;
+
+    /// Bytes of a place.
+    pub const PLACE: u64 = 16;
+
+    /// A bit of the second word: the function's calls aren't recorded now.
+    pub const IDLE: u64 = 1 << 63;
+
+    /// The first place where the function at this address may be; if it isn't there, it's in one of the next ones, of which the first follows
+    /// the last, before one that's free.
+    #[inline]
+    #[must_use]
+    pub const fn place(function: u64, bits: u64) -> u64 {
+        function.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & ((1 << bits) - 1)
+    }
+}
+
 /// The role of a function in recording: bits 24 to 31 of its number in a stub.
 pub mod class {
     /// Calls beneath it are recorded, and it is, too.

@@ -42,6 +42,10 @@ pub struct Block {
     pub taken: u64,
     /// How many calls that wait may be too short to be recorded before the process is told of all of them.
     pub shorts: i64,
+    /// The lowest address of the stack that TOLD is known to be mapped for (`instrumented.rs`).
+    pub told_low: u64,
+    /// How many bytes of stack it's mapped for from there on.
+    pub told_size: u64,
 }
 
 impl Block {
@@ -66,5 +70,7 @@ impl Block {
         last: 0,
         taken: 0,
         shorts: 0,
+        told_low: 0,
+        told_size: 0,
     };
 }

@@ -29,6 +29,8 @@ pub mod calls;
 pub mod chunks;
 #[cfg(can_record)]
 mod host;
+#[cfg(all(can_record, target_pointer_width = "64"))]
+pub mod instrumented;
 #[cfg(can_record)]
 mod limit;
 #[cfg(can_record)]

@@ -13,6 +13,7 @@ const RET: u64 = SHADOWS[0];
 const START: u64 = SHADOWS[0] | SHADOWS[1];
 const OPEN: u64 = SHADOWS[1];
 const NEST: u64 = SHADOWS[0] | SHADOWS[2];
+const TOLD: u64 = SHADOWS[2];
 // Pieces stay whole.
 const _: () = assert!((START | NEST).is_multiple_of(PIECE));
 
@@ -38,6 +39,12 @@ pub fn open_of(slot: u64) -> u64 {
 #[inline]
 pub fn nest_of(slot: u64) -> u64 {
     slot ^ NEST
+}
+
+/// The place of its words of `instrumented.rs`.
+#[inline]
+pub fn told_of(slot: u64) -> u64 {
+    slot ^ TOLD
 }
 
 /// Stores a word at once, so that no reader finds half of it.

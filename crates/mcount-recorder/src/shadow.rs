@@ -79,6 +79,24 @@ pub fn cover<H: Host>(slot: u64, mapped: &mut Pieces) -> Option<(u64, u64)> {
     covered(piece, mapped)
 }
 
+/// The pieces that TOLD is mapped for, which forked children have, too.
+#[cfg(target_pointer_width = "64")]
+static mut TOLD: Pieces = Pieces([0; PIECES]);
+
+/// The range of stack, lowest address and size, around `slot` for which TOLD is mapped. If it isn't for `slot`, it is now, if it may be. `None` if
+/// that can't be had. The caller holds the agent's lock.
+#[cfg(target_pointer_width = "64")]
+pub fn cover_told(slot: u64, may_map: bool) -> Option<(u64, u64)> {
+    // SAFETY: the lock is held.
+    let mapped = unsafe { (&raw mut TOLD).as_mut() }?;
+    let piece = slot / PIECE;
+    if !mapped.has(piece) && may_map {
+        sys::map(places::told_of(piece * PIECE), PIECE, sys::PROT_READ_WRITE)?;
+        mapped.add(piece);
+    }
+    covered(piece, mapped)
+}
+
 /// The range of stack, lowest address and size, around a piece that's mapped; `None` if it isn't.
 pub fn covered(piece: u64, mapped: &Pieces) -> Option<(u64, u64)> {
     if !mapped.has(piece) {

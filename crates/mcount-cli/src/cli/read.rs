@@ -13,6 +13,7 @@ use crate::fentry;
 use crate::inputs::Take;
 use crate::jobs::Threads;
 use crate::output::{self, Listing, SiteFormat};
+use crate::words::counted;
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{CallSite, Options};
 use std::collections::BTreeMap;
@@ -160,6 +161,10 @@ impl Reading<'_> {
             listing.btf = Some(fentry::mark(&mut listing.sites, &functions, &known));
         }
         listing.lines = debug.map(|debug| lines(debug, &listing.sites.sites));
+        #[cfg(can_trace)]
+        if self.what == What::Sites {
+            listing.instrumented = crate::trace::instrumented(file).len();
+        }
         Ok(listing)
     }
 }
@@ -172,7 +177,18 @@ fn print(arguments: &ReadArgs, results: Vec<FileResult<Listing>>) -> io::Result<
     report(results, |label, listing| {
         export.sites(&mut out, arguments.demangle, label, listing)?;
         // What we say about a file comes before what we say about the next, on both streams.
-        out.flush()
+        out.flush()?;
+        if listing.instrumented != 0 {
+            let functions = counted(listing.instrumented, "function tells", "functions tell");
+            let own = if listing.instrumented == 1 {
+                "its calls itself"
+            } else {
+                "their calls themselves"
+            };
+            let how = "(-finstrument-functions); mcount trace records these";
+            complain(&format!("{label}: {functions} of {own} {how}"));
+        }
+        Ok(())
     })
 }
 

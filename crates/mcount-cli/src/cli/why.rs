@@ -11,7 +11,7 @@ use crate::fentry::{Fentry, Verdict};
 use crate::inlined::{InlinedCode, InlinedPlaces};
 use crate::names;
 use crate::output::{name_of, stdout};
-use crate::probes::{ProbeVerdict, Probes};
+use crate::probes::{ProbeVerdict, Probes, lacks_hook};
 use crate::why::{Answer, Knowledge, Others, Reason, base_of};
 use crate::words::printable;
 use anstyle::{AnsiColor, Style};
@@ -108,6 +108,8 @@ struct Told {
     bpf: Option<Verdict>,
     /// Whether it can have a probe, if it has no hook.
     probe: Option<ProbeVerdict>,
+    /// It has no hook, and tells of its calls itself.
+    is_instrumented: bool,
 }
 
 /// The functions that the user asks about.
@@ -212,13 +214,26 @@ fn answers(
     }
     let fentry = btf.as_ref().map(|btf| Fentry::new(&found, &btf.functions));
     let probes = Probes::new(subject.bytes(), &found, &answers);
+    let instrumented = instrumented(subject.bytes(), &answers);
     let told = answers.into_iter().map(|answer| {
         let fentry = fentry.as_ref().filter(|_| answer.reason != Reason::NoSuchName);
         let bpf = fentry.map(|fentry| fentry.verdict(&answer));
         let probe = probes.verdict(&answer);
-        Told { answer, bpf, probe }
+        let is_instrumented = lacks_hook(&answer)
+            && answer.address.is_some_and(|address| instrumented.contains(&address));
+        Told { answer, bpf, probe, is_instrumented }
     });
     Ok(told.collect())
+}
+
+/// The functions that tell of their calls themselves, if an answer may be about one of them.
+fn instrumented(file: &[u8], answers: &[Answer]) -> BTreeSet<u64> {
+    #[cfg(can_trace)]
+    if answers.iter().any(lacks_hook) {
+        return crate::trace::instrumented(file);
+    }
+    let _ = (file, answers);
+    BTreeSet::new()
 }
 
 /// The names of the functions that became `symbols`. If a pattern means a clone, we need the facts about these.
@@ -340,6 +355,10 @@ fn text(out: &mut impl Write, told: &Told, all: bool) -> io::Result<()> {
         let can = if verdict.attachable { "can attach" } else { "can't attach" };
         writeln!(out, "  BPF {can}: {}", printable(&verdict.words))?;
     }
+    if told.is_instrumented {
+        let words = "it tells of its calls itself (-finstrument-functions), also where it's inlined: mcount trace";
+        writeln!(out, "  {words} records them")?;
+    }
     if let Some(probe) = &told.probe {
         let can = if probe.is_possible { "can" } else { "can't" };
         writeln!(out, "  {can} have a probe: {}", probe.words)?;
@@ -397,7 +416,7 @@ fn source(place: Option<&(String, u32)>) -> (Value, Value) {
     }
 }
 
-fn json(file: &Path, Told { answer, bpf, probe }: &Told) -> Value {
+fn json(file: &Path, Told { answer, bpf, probe, is_instrumented }: &Told) -> Value {
     let (bpf, probe) = (bpf.as_ref(), probe.as_ref());
     let (source_file, source_line) = source(answer.place.as_ref());
     let inlined = answer.inlined.iter().map(|inlined| {
@@ -436,6 +455,7 @@ fn json(file: &Path, Told { answer, bpf, probe }: &Told) -> Value {
         "btf": bpf.map(|verdict| verdict.in_btf),
         "attachable": bpf.map(|verdict| verdict.attachable),
         "attachable_text": bpf.map(|verdict| &verdict.words),
+        "instrumented": is_instrumented,
         "probe": probe.map(|verdict| verdict.is_possible),
         "probe_text": probe.map(|verdict| &verdict.words),
     })

@@ -81,6 +81,8 @@ pub struct Listing {
     pub lines: Option<Vec<Option<Line>>>,
     /// Whether BTF has the function of each, if that was asked for.
     pub btf: Option<Vec<bool>>,
+    /// How many functions tell of their calls themselves, if that was asked for.
+    pub instrumented: usize,
 }
 
 /// A site, with what is known of it.
@@ -99,7 +101,7 @@ impl Listing {
     /// `sites` without source lines.
     #[must_use]
     pub fn new(sites: Sites) -> Self {
-        Self { sites, lines: None, btf: None }
+        Self { sites, lines: None, btf: None, instrumented: 0 }
     }
 
     fn rows(&self) -> impl Iterator<Item = Row<'_>> {

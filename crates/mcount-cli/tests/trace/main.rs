@@ -13,6 +13,7 @@ mod control;
 mod damaged;
 mod declared;
 mod faults;
+mod instrumented;
 mod languages;
 mod layouts;
 mod library_calls;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         .chain(sanitizers::tests())
         .chain(sizes::tests())
         .chain(sleds::tests())
+        .chain(instrumented::tests())
         .chain(waits::tests())
         .chain(system_calls::tests());
     let tests =

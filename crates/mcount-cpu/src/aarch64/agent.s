@@ -135,6 +135,25 @@ mcount_is_done:
     br x16
     FINISH mcount_watch
 
+// What functions call that tell of their calls (-finstrument-functions), with their addresses and where they return to: after these come the
+// stack pointer, and where the call returns to.
+    .macro TOLD name, target
+    .globl \name
+    .hidden \name
+    .type \name, %function
+    .balign 16
+\name:
+    .cfi_startproc
+    bti c
+    mov x2, sp
+    mov x3, x30
+    b \target
+    .cfi_endproc
+    .size \name, . - \name
+    .endm
+    TOLD mcount_instrumented_enter, {instrumented_enter}
+    TOLD mcount_instrumented_exit, {instrumented_exit}
+
 // Room for stubs.
     .section .stubs, "axR", %nobits
     .globl mcount_stubs

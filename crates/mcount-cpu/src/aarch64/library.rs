@@ -2,7 +2,9 @@
 //! a PLT is told by `x16` which word is to be filled in: its address.
 
 use super::code::{BREAKPOINT, STUB, Traced, armed, stub as stub_of};
-use crate::outside::{First, ImportedWords, LibraryCalls, Routines, Unbound, Uses, code, words};
+use crate::outside::{
+    First, ImportedWords, LibraryCalls, Routines, Taken, Unbound, Uses, code, words,
+};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -16,6 +18,7 @@ pub const LIBRARY_CALLS: LibraryCalls = LibraryCalls {
     pair,
     first,
     load_and_jump,
+    taken,
     by_word: None,
 };
 
@@ -52,6 +55,42 @@ fn add_uses(start: u64, bytes: &[u8], imported: ImportedWords<'_>, uses: &mut BT
             }
         }
     }
+}
+
+/// Tells of the addresses that the code `bytes` at `start` takes: by `adr`, or by `adrp` and then `add` or `ldr`.
+fn taken(start: u64, bytes: &[u8], found: &mut dyn FnMut(Taken)) {
+    let code: Vec<u32> = words(bytes).collect();
+    for (at, instruction) in code.iter().enumerate() {
+        let place = start.wrapping_add(4 * at as u64);
+        if let Some(address) = near(*instruction, place) {
+            found(Taken::Here(address));
+        }
+        let Some((register, page)) = page(*instruction, place) else { continue };
+        for instruction in code.iter().skip(at + 1).take(NEAR) {
+            if self::page(*instruction, 0).is_some_and(|(other, _)| other == register) {
+                break;
+            }
+            if let Some(distance) = add(*instruction, register) {
+                found(Taken::Here(page.wrapping_add(distance)));
+            } else if let Some((_, distance)) = load(*instruction, register) {
+                found(Taken::In(page.wrapping_add(distance)));
+            }
+        }
+    }
+}
+
+/// The address that an `adr` at `place` takes.
+fn near(instruction: u32, place: u64) -> Option<u64> {
+    let is_it = instruction & 0x9f00_0000 == 0x1000_0000;
+    let low = instruction >> 29 & 3;
+    let distance = (instruction << 8).cast_signed() >> 13 << 2 | low.cast_signed();
+    is_it.then_some(place.wrapping_add_signed(i64::from(distance)))
+}
+
+/// What an `add` adds to what `base` has, if that's a number.
+fn add(instruction: u32, base: u32) -> Option<u64> {
+    let is_it = instruction & 0xffc0_0000 == 0x9100_0000 && instruction >> 5 & 31 == base;
+    is_it.then_some(u64::from(instruction >> 10 & 0xfff))
 }
 
 /// The register and the page of an `adrp` at `place`.
@@ -123,6 +162,16 @@ fn load_and_jump(unbound: Unbound) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_that_are_taken() {
+        // adrp x0, 0x20000; mov x2, x3; add x0, x0, #0x18; ldr x1, [x0, #4056]; adr x0, -4
+        let code: [u32; 5] = [0x9000_0100, 0xaa03_03e2, 0x9100_6000, 0xf947_ec01, 0x10ff_ffe0];
+        let bytes: Vec<u8> = code.into_iter().flat_map(u32::to_le_bytes).collect();
+        let mut all = Vec::new();
+        taken(0x0, &bytes, &mut |one| all.push(one));
+        assert_eq!(all, [Taken::Here(0x20018), Taken::In(0x20fd8), Taken::Here(0xc)]);
+    }
 
     #[test]
     fn words_that_are_loaded_are_found() {

@@ -47,6 +47,15 @@ pub struct Unbound {
     pub place: u64,
 }
 
+/// An address that code takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Taken {
+    /// This one.
+    Here(u64),
+    /// The one that the word there has.
+    In(u64),
+}
+
 /// How calls of library functions can be recorded.
 #[derive(Debug)]
 pub struct LibraryCalls {
@@ -67,6 +76,8 @@ pub struct LibraryCalls {
     pub first: fn([u8; 8]) -> First,
     /// Code for a slot that goes there as the PLT does.
     pub load_and_jump: fn(Unbound) -> Vec<u8>,
+    /// Tells of the addresses that the code at an address takes, and perhaps of others: bytes may look alike.
+    pub taken: fn(u64, &[u8], &mut dyn FnMut(Taken)),
     /// Calls and jumps by a word that can be replaced.
     pub by_word: Option<ByWord>,
 }

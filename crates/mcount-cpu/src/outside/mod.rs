@@ -12,7 +12,7 @@ mod signals;
 pub(crate) mod system_calls;
 pub mod values;
 
-pub use self::library::{ByWord, First, ImportedWords, LibraryCalls, Unbound, Uses};
+pub use self::library::{ByWord, First, ImportedWords, LibraryCalls, Taken, Unbound, Uses};
 pub use self::registers::{
     ClockTrap, FunctionCall, GeneralRegisters, Roles, StackWord, SystemCallWord,
 };

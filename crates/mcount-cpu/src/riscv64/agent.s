@@ -138,6 +138,24 @@ mcount_is_done:
     jr t1
     FINISH mcount_watch
 
+// What functions call that tell of their calls (-finstrument-functions), with their addresses and where they return to: after these come the
+// stack pointer, and where the call returns to.
+    .macro TOLD name, target
+    .globl \name
+    .hidden \name
+    .type \name, %function
+    .balign 16
+\name:
+    .cfi_startproc
+    mv a2, sp
+    mv a3, ra
+    tail \target
+    .cfi_endproc
+    .size \name, . - \name
+    .endm
+    TOLD mcount_instrumented_enter, {instrumented_enter}
+    TOLD mcount_instrumented_exit, {instrumented_exit}
+
 // Room for stubs.
     .section .stubs, "axR", %nobits
     .globl mcount_stubs

@@ -148,6 +148,25 @@ mcount_pad_landing:
     .cfi_endproc
     .size mcount_pad_landing, . - mcount_pad_landing
 
+# What functions call that tell of their calls (-finstrument-functions), with their addresses and where they return to: after these come the
+# stack pointer before the call, and where it returns to.
+    .macro TOLD name, target
+    .globl \name
+    .hidden \name
+    .type \name, @function
+    .balign 16
+\name:
+    .cfi_startproc
+    endbr64
+    leaq 8(%rsp), %rdx
+    movq (%rsp), %rcx
+    jmp \target
+    .cfi_endproc
+    .size \name, . - \name
+    .endm
+    TOLD mcount_instrumented_enter, {instrumented_enter}
+    TOLD mcount_instrumented_exit, {instrumented_exit}
+
 # What the unwinder asks when it comes through a traced call; the sixth argument is its own address.
     .globl mcount_personality
     .hidden mcount_personality

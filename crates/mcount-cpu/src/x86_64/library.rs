@@ -2,7 +2,7 @@
 
 use super::code;
 use super::code::BY_WORD;
-use crate::outside::{ByWord, First, ImportedWords, LibraryCalls, Routines, Uses};
+use crate::outside::{ByWord, First, ImportedWords, LibraryCalls, Routines, Taken, Uses};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -16,6 +16,7 @@ pub const LIBRARY_CALLS: LibraryCalls = LibraryCalls {
     pair,
     first,
     load_and_jump: |unbound| code::load_and_jump(unbound.index, unbound.place).to_vec(),
+    taken,
     by_word: Some(ByWord {
         length: BY_WORD,
         jump: |from, word| Some(code::jump_by(from, word)?.to_vec()),
@@ -25,6 +26,29 @@ pub const LIBRARY_CALLS: LibraryCalls = LibraryCalls {
         target: direct_target,
     }),
 };
+
+/// Tells of the addresses that the code `bytes` at `start` takes: by `lea`, or by `mov`, from a word or where it's linked to be at a fixed place.
+fn taken(start: u64, bytes: &[u8], found: &mut dyn FnMut(Taken)) {
+    let number = |bytes: [u8; 4]| i64::from(i32::from_le_bytes(bytes));
+    for (at, window) in bytes.windows(7).enumerate() {
+        let behind = start.wrapping_add(at as u64 + 7);
+        match *window {
+            [0x48 | 0x4c, 0x8d, operand, a, b, c, d] if operand & 0xc7 == 5 => {
+                found(Taken::Here(behind.wrapping_add_signed(number([a, b, c, d]))));
+            }
+            [0x48 | 0x4c, 0x8b, operand, a, b, c, d] if operand & 0xc7 == 5 => {
+                found(Taken::In(behind.wrapping_add_signed(number([a, b, c, d]))));
+            }
+            [0x48 | 0x49, 0xc7, 0xc0..=0xc7, a, b, c, d] => {
+                found(Taken::Here(number([a, b, c, d]).cast_unsigned()));
+            }
+            [0xb8..=0xbf, a, b, c, d, ..] => {
+                found(Taken::Here(u64::from(u32::from_le_bytes([a, b, c, d]))));
+            }
+            _ => {}
+        }
+    }
+}
 
 /// Adds what the code `bytes` at `start` does with `words`.
 fn add_uses(start: u64, bytes: &[u8], words: ImportedWords<'_>, uses: &mut BTreeMap<u64, Uses>) {
@@ -103,6 +127,22 @@ fn first(code: [u8; 8]) -> First {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_that_are_taken() {
+        let rows: [(&[u8], Taken); 5] = [
+            (&[0x48, 0x8d, 0x3d, 1, 0, 0, 0], Taken::Here(0x2008)), // lea 1(%rip), %rdi
+            (&[0x4c, 0x8d, 0x25, 0xf9, 0xff, 0xff, 0xff], Taken::Here(0x2000)), // lea -7(%rip), %r12
+            (&[0x48, 0x8b, 0x1d, 0, 1, 0, 0], Taken::In(0x2107)), // mov 256(%rip), %rbx
+            (&[0xbf, 0x34, 0x12, 0x40, 0, 0x90, 0x90], Taken::Here(0x40_1234)), // mov $0x401234, %edi
+            (&[0x48, 0xc7, 0xc7, 0x34, 0x12, 0x40, 0], Taken::Here(0x40_1234)),
+        ];
+        for (code, expected) in rows {
+            let mut all = Vec::new();
+            taken(0x2000, code, &mut |one| all.push(one));
+            assert_eq!(all, [expected], "{code:x?}");
+        }
+    }
 
     #[test]
     fn where_replaced_calls_lead_to() {

@@ -35,6 +35,10 @@ pub(super) struct Symbols {
     pub(super) watch: u64,
     /// What the units of markers call, where there is such a thing.
     pub(super) marker: u64,
+    /// What functions call that tell of their calls, and the word that leads to the last table of them.
+    pub(super) instrumented_enter: u64,
+    pub(super) instrumented_exit: u64,
+    pub(super) instrumented: u64,
     /// Where functions return to whose hook is after the prologue.
     pub(super) pg_return: u64,
     /// Where functions return to whose slot another frame has, too, where there is such a thing.
@@ -95,6 +99,11 @@ const NAMES: [[&str; 3]; KINDS] = [
 ];
 
 impl Symbols {
+    /// What functions call that tell of their calls, at the entry and at the exit, where the agent has this load bias.
+    pub(super) fn instrumented_routines(&self, bias: u64) -> [u64; 2] {
+        [self.instrumented_enter, self.instrumented_exit].map(|routine| bias + routine)
+    }
+
     /// The routines for functions whose arguments or results are recorded.
     pub(super) fn routines_with_values(&self, kind: Kind) -> Routines {
         let routines = self.routines(kind);
@@ -199,6 +208,9 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
             "mcount_pads_end" => &mut found.pads_end,
             "mcount_watch" => &mut found.watch,
             "mcount_marker" => &mut found.marker,
+            "mcount_instrumented_enter" => &mut found.instrumented_enter,
+            "mcount_instrumented_exit" => &mut found.instrumented_exit,
+            "mcount_instrumented" => &mut found.instrumented,
             "mcount_question" => &mut found.question,
             "mcount_start" => &mut found.start,
             "mcount_stubs" => &mut found.stubs,
@@ -237,5 +249,6 @@ fn is_complete(found: &Symbols) -> bool {
         || [config, request, names, found.short_waits, found.words].contains(&0)
         || (processor::HAS_NOBODY && found.nobody == 0)
         || [found.pg_return, found.watch, found.question].contains(&0)
+        || [found.instrumented_enter, found.instrumented_exit, found.instrumented].contains(&0)
         || found.routines.iter().any(is_missing))
 }

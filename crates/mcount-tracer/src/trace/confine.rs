@@ -8,7 +8,7 @@
 //! In the strict mode, the processor's clock mayn't be read either; it's read here then.
 
 use super::clock::clock;
-use super::modules::Module;
+use super::modules::{Hook, Module};
 use super::processor;
 use super::rlimit::Limit;
 use super::sandbox;
@@ -124,7 +124,8 @@ impl Space {
         let Some(placed) = &mut self.agent else { return Ok(()) };
         let watch = placed.bias + watch;
         for (function, bytes) in &module.confining {
-            if module.hooks.iter().any(|hook| hook.function == *function) {
+            let has_hook = |hook: &Hook| hook.function == *function && !hook.is_instrumented;
+            if module.hooks.iter().any(has_hook) {
                 continue;
             }
             let Some(at) = placed.stubs.take(processor::STUB as u64) else { continue };

@@ -72,6 +72,12 @@ impl<'f, 'd> Functions<'f, 'd> {
         functions.get(after).copied()
     }
 
+    /// The one that begins at `address`.
+    pub(super) fn beginning_at(&self, address: u64) -> Option<Function> {
+        let found = self.at(address).or_else(|| self.without_symbol(address));
+        found.filter(|function| function.address == address)
+    }
+
     fn unwound(&self) -> &[Function] {
         self.unwound.get_or_init(|| in_order(unwound(self.file)))
     }

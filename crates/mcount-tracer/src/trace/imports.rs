@@ -7,11 +7,11 @@
 //! Source: System V psABI for x86-64, 5.2 ("Dynamic Linking"); gABI, "Dynamic Section".
 
 use super::gates;
-use mcount_cpu::outside::{ImportedWords, Uses};
+use mcount_cpu::outside::{ImportedWords, Taken, Uses};
 use mcount_hooks::code::is_left_out;
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader, Sym};
 use object::{Endianness, Object, ObjectSection, SymbolIndex, elf};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Bytes of an entry of a table of relocations.
@@ -94,6 +94,15 @@ fn name_bytes(file: &ElfFile64<'_, Endianness>) -> usize {
 
 /// A file's calls of other files, as far as they may be watched.
 pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
+    imports_if(file, |name| !is_left_out(name))
+}
+
+/// A file's calls of these functions of other files.
+pub(super) fn imports_of(file: &ElfFile64<'_, Endianness>, names: &[&str]) -> Vec<Import> {
+    imports_if(file, |name| names.contains(&name))
+}
+
+fn imports_if(file: &ElfFile64<'_, Endianness>, is_wanted: impl Fn(&str) -> bool) -> Vec<Import> {
     let Some(here) = gates::here() else { return Vec::new() };
     let (jump_slot, glob_dat) = (here.jump_slot, here.glob_dat);
     let image = Image::of(file);
@@ -104,7 +113,7 @@ pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
         if ![jump_slot, glob_dat].contains(&entry.kind) {
             continue;
         }
-        let Some(name) = image.function(entry) else { continue };
+        let Some(name) = image.function(entry).filter(|name| is_wanted(name)) else { continue };
         let Some(rest) = left.checked_sub(name.len()) else { break };
         left = rest;
         let Entry { word, index, .. } = entry;
@@ -126,6 +135,39 @@ pub(super) fn imports(file: &ElfFile64<'_, Endianness>) -> Vec<Import> {
     found.into_values().collect()
 }
 
+/// The addresses of its own code that a file's code takes, and perhaps more of them.
+pub(super) fn taken(file: &ElfFile64<'_, Endianness>) -> BTreeSet<u64> {
+    /// Linkers make no more; each is looked through for each address.
+    const SEGMENTS: usize = 64;
+    let (image, mut found) = (Image::of(file), BTreeSet::new());
+    let Some(here) = gates::here().filter(|_| image.segments.len() <= SEGMENTS) else {
+        return found;
+    };
+    let words = image.words();
+    let is_code = |address: u64| {
+        let segments = image.segments.iter().filter(|(.., is_code)| *is_code);
+        let lies = |(start, bytes, _): &(u64, &[u8], bool)| {
+            address.checked_sub(*start).is_some_and(|offset| offset < bytes.len() as u64)
+        };
+        segments.into_iter().any(lies)
+    };
+    for (start, bytes) in image.code() {
+        (here.taken)(start, bytes, &mut |one| {
+            let address = match one {
+                Taken::Here(address) => address,
+                // Without a relocation, it has what the linker has put there.
+                Taken::In(word) => {
+                    words.get(&word).copied().unwrap_or_else(|| word_at(image.at(word), 0))
+                }
+            };
+            if is_code(address) {
+                found.insert(address);
+            }
+        });
+    }
+    found
+}
+
 /// A relocation.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
@@ -133,6 +175,7 @@ struct Entry {
     kind: u32,
     symbol: usize,
     index: u32,
+    addend: u64,
 }
 
 /// How the code uses the word.
@@ -181,10 +224,10 @@ impl<'f, 'd> Image<'f, 'd> {
             let entries = bytes.get(..size).unwrap_or_default().chunks_exact(RELOCATION);
             for (index, entry) in (0..).zip(entries) {
                 let at = table.wrapping_add(u64::from(index) * RELOCATION as u64);
-                let [word, info] = [0, 8].map(|from| word_at(entry, from));
+                let [word, info, addend] = [0, 8, 16].map(|from| word_at(entry, from));
                 let kind = low(info);
                 let symbol = usize::try_from(info >> 32).unwrap_or(0);
-                found.push((at, Entry { word, kind, symbol, index }));
+                found.push((at, Entry { word, kind, symbol, index, addend }));
             }
         }
         found
@@ -208,7 +251,7 @@ impl<'f, 'd> Image<'f, 'd> {
         ]
     }
 
-    /// The name of the symbol that a relocation is against, unless that's data, or left out.
+    /// The name of the symbol that a relocation is against, unless that's data.
     fn function(&self, entry: Entry) -> Option<Arc<str>> {
         let endian = self.file.endian();
         let symbols = self.file.elf_dynamic_symbol_table();
@@ -217,7 +260,34 @@ impl<'f, 'd> Image<'f, 'd> {
             return None;
         }
         let name = String::from_utf8_lossy(symbol.name(endian, symbols.strings()).ok()?);
-        (!name.is_empty() && !is_left_out(&name)).then(|| name.into())
+        (!name.is_empty()).then(|| name.into())
+    }
+
+    /// The words that have addresses of the file's own code once it's loaded, and these.
+    fn words(&self) -> HashMap<u64, u64> {
+        let endian = self.file.endian();
+        let symbols = self.file.elf_dynamic_symbol_table();
+        let value = |entry: &Entry| match entry.symbol {
+            0 => Some(entry.addend),
+            at => {
+                let symbol = symbols.symbol(SymbolIndex(at)).ok()?;
+                let address = symbol.st_value(endian).wrapping_add(entry.addend);
+                (!symbol.is_undefined(endian)).then_some(address)
+            }
+        };
+        let all = self.relocations().into_iter();
+        all.filter_map(|(_, entry)| Some((entry.word, value(&entry)?))).collect()
+    }
+
+    /// Its code, and where that is. Segments can overlap; together they have no more bytes than the file.
+    fn code(&self) -> impl Iterator<Item = (u64, &'d [u8])> {
+        let mut left = self.file.data().len();
+        let segments = self.segments.iter().filter(|(.., is_code)| *is_code);
+        segments.map(move |(start, bytes, _)| {
+            let bytes = bytes.get(..left.min(bytes.len())).unwrap_or_default();
+            left -= bytes.len();
+            (*start, bytes)
+        })
     }
 
     /// What code does with these words.
@@ -229,12 +299,8 @@ impl<'f, 'd> Image<'f, 'd> {
         };
         let is_one = |word| words.contains_key(&word);
         let words = ImportedWords { first: *first, last: *last, is_one: &is_one };
-        // Segments can overlap.
-        let mut left = self.file.data().len();
-        for (start, bytes, _) in self.segments.iter().filter(|(.., is_code)| *is_code) {
-            let bytes = bytes.get(..left.min(bytes.len())).unwrap_or_default();
-            left -= bytes.len();
-            add(*start, bytes, words, &mut uses);
+        for (start, bytes) in self.code() {
+            add(start, bytes, words, &mut uses);
         }
         uses
     }

@@ -8,18 +8,17 @@
 //! the word, the calls by it are replaced, each by one of as many bytes, and the word stays.
 
 use super::Recorder;
-use super::gates::{self, Unbound};
+use super::gate_writer::{NEAR, Writer, may_wait};
 use super::imports::{self, Export, Import, Way};
 use super::live_waits::Watched;
 use super::modules::{Module, Modules, is_recorded};
 use super::pages::Pages;
-use super::processor::{REACH, Routines, STUB, thunk};
+use super::processor::REACH;
 use super::scope::Scope;
-use super::space::{CODE, Gate, NearRoom, Placed, Room, Space, reaches};
+use super::space::{CODE, Gate, NearRoom, Space, reaches};
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::words::counted;
-use mcount_agent::class;
 use mcount_hooks::PAGE;
 use mcount_ptrace::{Memory, Tracee};
 use mcount_trace::Note;
@@ -71,6 +70,8 @@ pub(super) struct Plan {
     pub(super) import: Import,
     /// The number of its function, and above it what it is for what is recorded.
     pub(super) number: u32,
+    /// Where its calls lead to, instead of a gate of its own.
+    pub(super) leads_to: Option<u64>,
 }
 
 /// What is to be done for the imports of one module.
@@ -162,7 +163,7 @@ impl Library {
     }
 
     /// Reads what these modules have for others.
-    fn read(&mut self, all: &[Loaded], modules: &Modules, process: i32) {
+    pub(super) fn read(&mut self, all: &[Loaded], modules: &Modules, process: i32) {
         for (_, index) in all {
             let Some(module) = modules.at(*index) else { continue };
             // The process may be gone, and another one can be asked later.
@@ -213,6 +214,19 @@ impl Library {
         watched
     }
 
+    /// Where the function at `address` of the module `own` is for all who mean it by its name: the first module that has one of this name has
+    /// it. `None` if that's itself, or if the name isn't for others.
+    pub(super) fn overriding(
+        &self,
+        (all, own): (&[Loaded], Loaded),
+        (name, address): (&str, u64),
+    ) -> Option<u64> {
+        let exported = |one: &Loaded| Some((*one, *self.exports.get(&one.1)?.get(name)?));
+        exported(&own).filter(|(_, export)| export.address == address)?;
+        let ((bias, _), first) = all.iter().find_map(exported)?;
+        (bias != own.0).then(|| bias.wrapping_add(first.address))
+    }
+
     /// Which calls of the module `own` are to be recorded. Its imports come with what their words have now.
     pub(super) fn plan(
         &mut self,
@@ -249,7 +263,8 @@ impl Library {
             }
             // It may have been given up.
             if function.is_wanted {
-                planned.plans.push(Plan { import, number: number | class << 24 });
+                let number = number | class << 24;
+                planned.plans.push(Plan { import, number, leads_to: None });
             }
         }
         planned
@@ -365,7 +380,7 @@ impl Recorder {
     }
 
     /// Does what is planned for the module `own`; the names of those for which it can't be done.
-    fn arm_imports(
+    pub(super) fn arm_imports(
         &mut self,
         thread: Tracee,
         memory: &Memory,
@@ -397,7 +412,13 @@ impl Recorder {
         let bias = own.0;
         let mut writer = Writer { memory, placed, bias, extent, routines, words, thunks, pages };
         let mut left = Vec::new();
-        for Plan { import, number } in plans {
+        for Plan { import, number, leads_to } in plans {
+            if let Some(target) = leads_to {
+                if !writer.lead(import, *target)? {
+                    left.push(Arc::clone(&import.name));
+                }
+                continue;
+            }
             match writer.import(import, *number)? {
                 Some(site) => gates.push(Gate { site, number: number & 0xff_ffff }),
                 None => left.push(Arc::clone(&import.name)),
@@ -411,7 +432,7 @@ impl Recorder {
 impl Space {
     /// Maps room for words that the dynamic linker fills in, unless that's been done. It's done when a program begins, as later there may be
     /// none that gates reach.
-    fn make_words(&mut self, thread: Tracee, memory: &Memory) -> io::Result<()> {
+    pub(super) fn make_words(&mut self, thread: Tracee, memory: &Memory) -> io::Result<()> {
         const SIZE: u64 = 1 << 20;
         if let (Some(placed), Some(desk), None) = (&self.agent, self.desk, self.words) {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -423,120 +444,8 @@ impl Space {
     }
 }
 
-/// Bytes of code near a module for an import of which calls are replaced.
-const NEAR: u64 = 2 * STUB as u64;
-
-/// Writes what calls of one module go by.
-struct Writer<'s> {
-    memory: &'s Memory,
-    placed: &'s mut Placed,
-    bias: u64,
-    /// First address of the module, and the one behind its last.
-    extent: (u64, u64),
-    /// What stubs call at entries and exits; and what those of functions that may wait do.
-    routines: [Routines; 2],
-    /// Room for words that the dynamic linker fills in.
-    words: &'s mut Room,
-    /// Room for code that the module reaches, and that reaches it, if that of stubs is too far away.
-    thunks: Option<Room>,
-    pages: Pages,
-}
-
-impl Writer<'_> {
-    /// Has calls of an import go by a gate; where that one's site is. `None`: they can't.
-    fn import(&mut self, import: &Import, number: u32) -> io::Result<Option<u64>> {
-        const PAIR: usize = 2 * STUB;
-        let no_room = || io::Error::other("no room for more stubs");
-        let stub = self.placed.stubs.take(PAIR as u64).ok_or_else(no_room)?;
-        let gate = stub + STUB as u64;
-        let by = self.words.take(8).ok_or_else(no_room)?;
-        let [plain, of_waits] = self.routines;
-        let routines = if may_wait(number >> 24) { of_waits } else { plain };
-        let made = gates::pair(stub, routines, by, number);
-        let site = made.as_ref().map(|pair| pair.site);
-        let made = made.map(|pair| pair.code);
-        let is_done = match &import.way {
-            _ if made.is_none() => false,
-            Way::Calls => self.redirect(import, gate, by)?,
-            Way::Sites(sites) => self.replace((import, sites), gate, by)?,
-            Way::Address => false,
-        };
-        let made = made.filter(|_| is_done);
-        self.memory.write(stub, made.as_deref().unwrap_or(&[0; PAIR]))?;
-        Ok(site.filter(|_| is_done))
-    }
-
-    /// Makes the word of an import lead to `gate`, and its relocation one of `by`. `false` if that isn't the relocation.
-    fn redirect(&mut self, import: &Import, gate: u64, by: u64) -> io::Result<bool> {
-        let [word, relocation] =
-            [import.word, import.relocation].map(|address| self.bias.wrapping_add(address));
-        if self.memory.word(relocation)? != import.word {
-            return Ok(false);
-        }
-        let Some(value) = self.first_value(import, self.memory.word(word)?)? else {
-            return Ok(false);
-        };
-        self.memory.write(by, &value.to_le_bytes())?;
-        let distance = by.wrapping_sub(self.bias);
-        self.pages.patch(self.memory, relocation, &distance.to_le_bytes())?;
-        self.pages.patch(self.memory, word, &gate.to_le_bytes())?;
-        Ok(true)
-    }
-
-    /// The first value of a new word, if that of the module has `value`: the same, or the address of code that
-    /// goes there with all that the module's PLT expects. `None` if its effect is unknown.
-    fn first_value(&mut self, import: &Import, value: u64) -> io::Result<Option<u64>> {
-        // What isn't relocated yet will be.
-        let is_own = |value: u64| (self.extent.0..self.extent.1).contains(&value);
-        let missing = [0, self.bias].into_iter().find(|bias| is_own(value.wrapping_add(*bias)));
-        let Some(missing) = missing.filter(|_| value != 0) else { return Ok(Some(value)) };
-        let place = value.wrapping_add(missing);
-        let mut code = [0; 8];
-        self.memory.read(place, &mut code)?;
-        let word = self.bias.wrapping_add(import.word);
-        let code = match gates::unbound(code, (import.index, word), place) {
-            Some(Unbound::Same) => return Ok(Some(value)),
-            None => return Ok(None),
-            Some(Unbound::Slot(code)) => code,
-        };
-        let Some(slot) = self.placed.stubs.take(STUB as u64) else { return Ok(None) };
-        self.memory.write(slot, &code)?;
-        Ok(Some(slot.wrapping_sub(missing)))
-    }
-
-    /// Makes calls and jumps by the word of an import those of `gate`, which comes back by the word `by`. `false` if one of them isn't
-    /// what it was in the file, or too far away.
-    fn replace(
-        &mut self,
-        (import, sites): (&Import, &[u64]),
-        gate: u64,
-        by: u64,
-    ) -> io::Result<bool> {
-        let room = self.thunks.as_mut().unwrap_or(&mut self.placed.stubs);
-        let Some(there) = room.take(NEAR) else { return Ok(false) };
-        let back = there + STUB as u64;
-        let word = self.bias.wrapping_add(import.word);
-        let Some(jump_back) = gates::jump_by(back, word) else { return Ok(false) };
-        let mut all = Vec::new();
-        for site in sites {
-            let place = self.bias.wrapping_add(*site);
-            let mut now = gates::room_by_word();
-            self.memory.read(place, &mut now)?;
-            let Some(direct) = gates::direct(&now, place, there) else { return Ok(false) };
-            all.push((place, direct));
-        }
-        self.memory.write(there, &thunk(gate))?;
-        self.memory.write(back, &jump_back)?;
-        self.memory.write(by, &back.to_le_bytes())?;
-        for (place, direct) in all {
-            self.pages.patch(self.memory, place, &direct)?;
-        }
-        Ok(true)
-    }
-}
-
 /// Reads something of the file of a module of `process`.
-fn with_file<T>(
+pub(super) fn with_file<T>(
     module: &Module,
     process: i32,
     read: impl FnOnce(&ElfFile64<'_, Endianness>) -> T,
@@ -565,11 +474,6 @@ fn class(scope: &Scope, module: Option<&Module>, symbol: &str) -> Option<u32> {
     let name = crate::names::name_of(symbol, true);
     let path = module.map(|module| module.path.to_string_lossy());
     scope.choose_library(&name, symbol, path.as_deref().unwrap_or_default())
-}
-
-/// Is it the class of a function that may wait?
-fn may_wait(class: u32) -> bool {
-    class & class::WAITS != 0
 }
 
 const NOT_TRACED: &str = "aren't traced: its code isn't as in the file, or not understood";

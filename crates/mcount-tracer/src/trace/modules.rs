@@ -2,11 +2,13 @@
 //! are, the bytes there say how each is armed.
 
 use super::agent::Routines;
-use super::functions::{Function, Functions};
+use super::entries::{HookEntry, room_before};
+use super::functions::Functions;
+use super::instrumented::{self, Instrumented};
 use super::marker::Marker;
 use super::markers;
 use super::probes::{self, Chosen, Probe, Refusals, Refused, Subject};
-use super::processor::{self, Area, Position, SITE, STUB, Unusable, nop_length};
+use super::processor::{self, Area, Position, SITE, STUB, Unusable};
 use super::recipe::Recipe;
 use super::sanitizers;
 use super::scope::Scope;
@@ -21,7 +23,7 @@ use mcount_hooks::code::{self, Code};
 use mcount_hooks::probe::Planner;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -60,6 +62,8 @@ pub(super) struct Module {
     pub(super) has_sled_runtime: bool,
     /// How many sleds aren't hooks because that patches them itself.
     pub(super) patched_sleds: usize,
+    /// Why nothing is recorded of what its functions tell of their calls, if they do.
+    pub(super) untold: Option<&'static str>,
     /// Semaphores of markers, wanted or not, by where the markers are; before the load bias.
     pub(super) semaphores: HashMap<u64, u64>,
     /// Functions with which a program forbids itself system calls: where they are, before the load bias, and their first bytes.
@@ -89,6 +93,8 @@ pub(super) struct Hook {
     pub(super) is_second: bool,
     /// It's a sled of LLVM's XRay, which is idle as the compiler made it: a jump over the rest.
     pub(super) is_sled: bool,
+    /// Its function tells itself when it's entered and left, so there's no site (`instrumented.rs`).
+    pub(super) is_instrumented: bool,
     /// It is that of the function with which programs set markers.
     pub(super) is_mark: bool,
     /// Its function returns more than once, so only its entries can be recorded.
@@ -147,6 +153,21 @@ impl Module {
         self.hooks.sort_by_key(|hook| hook.site);
     }
 
+    /// Adds the functions without a hook that tell of their calls themselves.
+    fn add_instrumented(
+        &mut self,
+        file: &ElfFile64<'_, Endianness>,
+        functions: &Functions<'_, '_>,
+    ) {
+        let has_hook: HashSet<u64> = self.hooks.iter().map(|hook| hook.function).collect();
+        for one in instrumented::functions(file, functions) {
+            if !has_hook.contains(&one.function.address) {
+                self.hooks.push(Hook::of_instrumented(one));
+            }
+        }
+        self.hooks.sort_by_key(|hook| hook.site);
+    }
+
     /// The bytes of hooks, and of what `mcount` watches.
     fn taken(&self) -> impl Iterator<Item = Range<u64>> {
         let sites = self.hooks.iter().map(|hook| hook.site..hook.site + hook.area.length as u64);
@@ -172,11 +193,36 @@ impl Hook {
             position: Some(Position::Entry),
             is_second: false,
             is_sled: false,
+            is_instrumented: false,
             is_in_files: true,
             is_wanted: true,
             class: 0,
             recipe: None,
             probe: Some(Arc::new(probe)),
+        }
+    }
+
+    fn of_instrumented(one: Instrumented) -> Self {
+        let Instrumented { function, name } = one;
+        Self {
+            id: 0,
+            function: function.address,
+            size: function.size,
+            is_mark: false,
+            returns_twice: false,
+            name,
+            site: function.address,
+            area: Area { start: 0, length: 0, is_call: false },
+            before: None,
+            position: Some(Position::Entry),
+            is_second: false,
+            is_sled: false,
+            is_instrumented: true,
+            is_in_files: true,
+            is_wanted: true,
+            class: 0,
+            recipe: None,
+            probe: None,
         }
     }
 
@@ -324,6 +370,8 @@ fn read(bytes: &[u8], path: &Path, scope: &Scope) -> io::Result<Module> {
     let has_sleds = module.hooks.iter().any(|hook| hook.is_sled);
     module.has_sled_runtime = has_sleds && sleds::has_runtime(&file);
     module.add_probes(&file, (bytes, &code), scope);
+    module.add_instrumented(&file, &functions);
+    module.untold = module.hooks.is_empty().then(|| instrumented::untold(&file)).flatten();
     Ok(module)
 }
 
@@ -370,12 +418,18 @@ impl Module {
         let of = |hook: &Hook| {
             if hook.probe.is_some() { probes::NEAR } else { processor::NEAR as u64 }
         };
-        self.hooks.iter().map(of).sum::<u64>().next_multiple_of(PAGE)
+        self.hooks
+            .iter()
+            .filter(|hook| !hook.is_instrumented)
+            .map(of)
+            .sum::<u64>()
+            .next_multiple_of(PAGE)
     }
 
     /// How far all of its sites reach.
     pub(super) fn reach(&self) -> u64 {
-        let all = self.hooks.iter().filter(|hook| hook.before.is_none());
+        let all = self.hooks.iter();
+        let all = all.filter(|hook| hook.before.is_none() && !hook.is_instrumented);
         all.map(|hook| processor::reach(&hook.area)).min().unwrap_or(processor::REACH)
     }
 
@@ -424,11 +478,10 @@ impl Module {
             (self.unplaced, LOST, "compile with -fasynchronous-unwind-tables, or strip less"),
         ];
         let causes = causes.into_iter().filter(|(count, ..)| *count != 0);
-        causes
-            .map(|(count, [one, more], advice)| {
-                format!("{path}: {}: {advice}", counted(count, one, more))
-            })
-            .collect()
+        let causes = causes.map(|(count, [one, more], advice)| {
+            format!("{path}: {}: {advice}", counted(count, one, more))
+        });
+        causes.chain(self.untold.map(|why| format!("{path}: {why}"))).collect()
     }
 
     fn add(&mut self, code: &Code<'_>, site: &CallSite, functions: &Functions<'_, '_>) {
@@ -483,6 +536,7 @@ impl Module {
             position: place,
             is_second: false,
             is_sled,
+            is_instrumented: false,
             is_in_files: true,
             is_wanted: true,
             class: 0,
@@ -504,52 +558,6 @@ impl Module {
             last = Some((hook.function, hook.site + hook.area.length as u64));
         }
     }
-}
-
-/// Where a hook is executed.
-struct HookEntry {
-    entry: u64,
-    function: Function,
-    /// A symbol says which function it is.
-    is_named: bool,
-}
-
-impl HookEntry {
-    /// That of the site whose entry in the table is `recorded`. `None`: the beginning of its function is
-    /// unknown.
-    fn of(
-        site: &CallSite,
-        recorded: u64,
-        code: &Code<'_>,
-        functions: &Functions<'_, '_>,
-    ) -> Option<Self> {
-        let entry = code::entry_of(site, recorded);
-        if let Some(function) = functions.at(entry) {
-            return Some(Self { entry, function, is_named: true });
-        }
-        if let Some(function) = functions.without_symbol(recorded) {
-            return Some(Self { entry: recorded, function, is_named: false });
-        }
-        let function = functions.next_without_symbol(recorded)?;
-        let start = function.address;
-        let entry = processor::entry_of(start, code.at(start));
-        are_nops(code, recorded, start).then_some(Self { entry, function, is_named: false })
-    }
-}
-
-/// Is there nothing but NOPs from `start` to `end`, and the start of an instruction at both?
-fn are_nops(code: &Code<'_>, start: u64, end: u64) -> bool {
-    let mut at = start;
-    while at < end {
-        let Some(length) = nop_length(code.at(at)) else { return false };
-        at += length as u64;
-    }
-    at == end
-}
-
-/// Where a jump fits that ends where the function begins: the area has only NOPs from `start` to `entry`.
-fn room_before(code: &Code<'_>, start: u64, entry: u64) -> Option<u64> {
-    (are_nops(code, start, entry) && entry - start >= SITE as u64).then(|| entry - SITE as u64)
 }
 
 /// The code of `file`.

@@ -114,6 +114,7 @@ impl Recorder {
         let gone: Vec<(u64, usize)> = gone.map(|(bias, index)| (*bias, *index)).collect();
         for (bias, index) in gone {
             space.loaded.remove(&bias);
+            Self::forget_instrumented(memory, &mut space, bias);
             self.loaded_record(false, id, bias, index);
         }
         let mut new = Vec::new();
@@ -135,6 +136,7 @@ impl Recorder {
         let known = |(bias, _): &(u64, PathBuf)| Some((*bias, *space.loaded.get(bias)?));
         let all: Vec<Loaded> = maps.iter().filter_map(known).collect();
         self.arm_library_calls((thread, id), memory, &mut space, (&all, &new));
+        self.arm_instrumented((thread, id), memory, &mut space, (&all, &new));
         self.switch_new(memory, &space);
         self.has_begun(id);
         Ok(())

@@ -129,6 +129,8 @@ pub(super) struct Space {
     pub(super) gates: Vec<Gate>,
     /// Room for words with which they go on.
     pub(super) words: Option<Room>,
+    /// Where the agent finds what it's to know of functions that tell of their calls themselves, with their numbers; by the load bias of their module.
+    pub(super) instrumented: BTreeMap<u64, Vec<(u32, u64)>>,
     /// The agent knows that there are recipes.
     pub(super) has_recipes: bool,
     /// The signals that the program has blocked from the start on, until they're blocked again.
@@ -233,6 +235,9 @@ impl Space {
         bias: u64,
     ) -> io::Result<()> {
         let Some(placed) = &mut self.agent else { return Ok(()) };
+        if module.hooks.iter().all(|hook| hook.is_instrumented) {
+            return Ok(());
+        }
         let extent = (bias + module.extent.0, bias + module.extent.1);
         let reach = module.reach();
         let is_near = reaches(extent, (placed.stubs.next, placed.stubs.end), reach);
@@ -294,7 +299,8 @@ struct Writer<'s> {
 impl Writer<'_> {
     fn hook(&mut self, hook: &Hook) -> io::Result<()> {
         let length = hook.area.length;
-        if (hook.probe.is_some() || hook.is_sled) && !hook.is_wanted {
+        let is_idle = hook.probe.is_some() || hook.is_sled;
+        if hook.is_instrumented || is_idle && !hook.is_wanted {
             return Ok(());
         }
         if !hook.is_wanted {

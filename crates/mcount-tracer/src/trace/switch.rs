@@ -1,6 +1,7 @@
 //! Hooks of programs that are run by the recorder become idle, and are armed again, by one store each, while all threads run. That's
 //! for `--budget`, and for signals that pause the recorder.
 
+use super::instrumented_table;
 use super::modules::Hook;
 use super::probes;
 use super::processor;
@@ -93,7 +94,7 @@ impl Recorder {
     fn switch(&self, memory: &Memory, space: &Space, on: bool, is_one: impl Fn(u32, bool) -> bool) {
         for (bias, index) in &space.loaded {
             let hooks = self.modules.at(*index).map(|module| module.hooks.as_slice());
-            let hooks = hooks.unwrap_or_default().iter();
+            let hooks = hooks.unwrap_or_default().iter().filter(|hook| !hook.is_instrumented);
             for hook in hooks.filter(|hook| is_one(hook.id, hook.is_wanted)) {
                 let site = bias + hook.site;
                 let read = |at: u64, bytes: &mut [u8]| memory.read(at, bytes);
@@ -112,6 +113,10 @@ impl Recorder {
         for gate in gates.filter(|gate| is_one(gate.number, self.library.is_wanted(gate.number))) {
             switch_site(memory, gate.site, on);
         }
+        let told = space.instrumented.values().flatten();
+        let told = told.filter(|(number, _)| is_one(*number, true));
+        // As above.
+        let _ = instrumented_table::switch(memory, told.map(|(_, at)| *at), on);
     }
 
     /// Writes what the ring has now to a trace of its own.

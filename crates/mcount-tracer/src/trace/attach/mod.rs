@@ -10,6 +10,7 @@ mod block;
 mod control;
 mod front;
 mod handle;
+mod instrumented;
 mod launch;
 mod list;
 mod maps;

@@ -7,6 +7,8 @@ use super::words::Owner;
 use crate::commit::Failure;
 use crate::files::{ELF_MAGIC, Input, open_regular};
 use crate::trace::imports::{self, Import, Way};
+use crate::trace::instrumented;
+use crate::trace::instrumented_calls;
 use crate::trace::library::{self, Library, Planned};
 use crate::trace::modules::{Hook, Module, Modules, code_of};
 use crate::trace::processor;
@@ -18,6 +20,7 @@ use mcount_hooks::PAGE;
 use mcount_ptrace::Memory;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Endianness, Object};
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,6 +48,18 @@ pub(super) struct Program {
     pub(super) library: Library,
     /// Which calls of these are recorded, by the place of the module that makes them in the list.
     pub(super) imports: Vec<(usize, Planned)>,
+    /// Modules whose functions tell of their calls themselves.
+    pub(super) instrumented: Vec<Instrumented>,
+}
+
+/// A module whose functions tell of their calls themselves (`instrumented.rs`).
+pub(super) struct Instrumented {
+    /// Its place in the list.
+    pub(super) place: usize,
+    /// How they tell of them.
+    pub(super) imports: Vec<Import>,
+    /// What the agent is to know of those that are wanted, by the addresses that they tell.
+    pub(super) functions: BTreeMap<u64, u32>,
 }
 
 impl Program {
@@ -54,8 +69,9 @@ impl Program {
         let path = maps::without_deleted(&path).0;
         let modules = Modules::default();
         let (loaded, notes, values) = (Vec::new(), Vec::new(), Vec::new());
-        let (library, imports) = (Library::default(), Vec::new());
-        let mut all = Self { process, path, modules, loaded, notes, values, library, imports };
+        let (library, imports, instrumented) = (Library::default(), Vec::new(), Vec::new());
+        let mut all =
+            Self { process, path, modules, loaded, notes, values, library, imports, instrumented };
         let maps = maps::read(process)?;
         let is_ours = |map: &Mapping| is_ours(map) || maps::is_patch(map);
         let code = maps.iter().filter(|map| map.is_code() && map.is_file() && !is_ours(map));
@@ -73,6 +89,7 @@ impl Program {
                 }
             }
         }
+        all.leave_instrumented();
         let mut enumerations = 0;
         for at in 0..all.loaded.len() {
             let Some((index, code)) = all.loaded.get(at).map(|one| (one.index, one.code.clone()))
@@ -160,7 +177,9 @@ impl Program {
     /// are known already stay.
     pub(super) fn choose_library(&mut self, memory: &Memory, scope: &Scope) {
         self.imports.clear();
-        if !scope.has_library() {
+        self.instrumented.clear();
+        let has_instrumented = self.has_instrumented();
+        if !scope.has_library() && !has_instrumented {
             return;
         }
         let all: Vec<library::Loaded> =
@@ -169,6 +188,12 @@ impl Program {
             if let Ok(file) = one.file() {
                 self.library.learn(one.index, &file);
             }
+        }
+        if has_instrumented {
+            self.choose_instrumented(&all);
+        }
+        if !scope.has_library() {
+            return;
         }
         for (place, one) in self.loaded.iter().enumerate() {
             let Some(module) = self.modules.at(one.index) else { continue };
@@ -184,6 +209,53 @@ impl Program {
             let known = (&mut self.modules, scope);
             let planned = self.library.plan(known, (&all, (one.bias, one.index)), imports);
             self.imports.push((place, planned));
+        }
+    }
+
+    /// Do functions tell of their calls themselves, and are some of them wanted?
+    fn has_instrumented(&self) -> bool {
+        let mut all = self.loaded.iter().filter_map(|one| self.module(one));
+        all.any(is_instrumented)
+    }
+
+    /// Decides which functions are recorded that tell of their calls themselves.
+    fn choose_instrumented(&mut self, all: &[library::Loaded]) {
+        for (place, one) in self.loaded.iter().enumerate() {
+            let Some(module) = self.module(one).filter(|module| is_instrumented(module)) else {
+                continue;
+            };
+            let Ok(file) = one.file() else { continue };
+            let imports = imports::imports_of(&file, &instrumented::NAMES);
+            let own = (one.bias, one.index);
+            let functions = instrumented_calls::addresses(module, (all, own), &self.library);
+            self.instrumented.push(Instrumented { place, imports, functions });
+        }
+    }
+
+    /// Leaves functions alone that tell of their calls to somebody else, or in a way that can't be followed.
+    fn leave_instrumented(&mut self) {
+        if !self.has_instrumented() {
+            return;
+        }
+        let is_owner = |one: &&Loaded| one.file().is_ok_and(|file| instrumented::owner(&file));
+        let owner = self.loaded.iter().find(is_owner).and_then(|one| self.module(one));
+        let owner =
+            owner.map(|owner| instrumented_calls::has_own(&owner.path.display().to_string()));
+        for one in &self.loaded {
+            let (Ok(file), Some(module)) = (one.file(), self.modules.at_mut(one.index)) else {
+                continue;
+            };
+            if !is_instrumented(module) {
+                continue;
+            }
+            let imports = imports::imports_of(&file, &instrumented::NAMES);
+            let is_known = !imports.is_empty() && imports.iter().all(|one| one.way != Way::Address);
+            let unknown = (!is_known).then(|| instrumented_calls::UNKNOWN_FORM.to_owned());
+            if let Some(why) = owner.clone().or(unknown) {
+                module.hooks.retain(|hook| !hook.is_instrumented);
+                let path = module.path.display();
+                self.notes.push(format!("{path}: {}: {why}", instrumented_calls::NOT_RECORDED));
+            }
         }
     }
 
@@ -291,7 +363,8 @@ impl Loaded {
     ) -> io::Result<Vec<Change>> {
         let file = ElfFile64::<Endianness>::parse(self.input.bytes()).map_err(io::Error::other)?;
         let code = code_of(&file);
-        let wanted = module.hooks.iter().filter(|hook| all || hook.is_wanted);
+        let with_site = module.hooks.iter().filter(|hook| !hook.is_instrumented);
+        let wanted = with_site.filter(|hook| all || hook.is_wanted);
         let bytes = |hook: &Hook| {
             let before = hook.before.map(|before| code.at(before)).unwrap_or_default();
             let before = before.get(..processor::SITE).unwrap_or_default();
@@ -309,6 +382,11 @@ impl Loaded {
         // Which ones are wanted may change.
         module.near()
     }
+}
+
+/// Do functions of it tell of their calls themselves, and are some of them wanted?
+fn is_instrumented(module: &Module) -> bool {
+    module.hooks.iter().any(|hook| hook.is_instrumented && hook.is_wanted)
 }
 
 fn choose(module: &mut Module, scope: &Scope) {

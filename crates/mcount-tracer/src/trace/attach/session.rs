@@ -11,6 +11,7 @@ use super::sites::{self, Change, Prepared, Stubs};
 use super::survey::{NO_ROOM, is_free, is_inside, make_room, uses_block};
 use super::words::{self, Gated, GatedWord};
 use crate::trace::image::Image;
+use crate::trace::modules::Hook;
 use crate::trace::scope::Scope;
 use crate::trace::space::{Recording, configuration, reaches};
 use crate::trace::stubs::{Batch, StubRoutines};
@@ -18,7 +19,7 @@ use mcount_agent::{config, flags};
 use mcount_ptrace::resume::{self, ResumePoint};
 use mcount_ptrace::{Memory, Remote, Standing, Target, to_result};
 use nix::libc;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(super) struct Session {
     changes: Vec<Change>,
     /// Words by which library functions are called that lead to gates.
     words: Vec<GatedWord>,
+    /// Where the agent finds what it's to know of functions that tell of their calls themselves, with their numbers.
+    pub(super) instrumented: Vec<(u32, u64)>,
     /// Where the jumps of sites lead to.
     rooms: Vec<(u64, u64)>,
     /// Rooms for thunks, by the place of the module in the list.
@@ -52,11 +55,13 @@ type Places = Vec<Vec<ResumePoint>>;
 /// What is to be written while all threads stand.
 pub(super) struct Plan {
     /// Ascending.
-    changes: Vec<Change>,
+    pub(super) changes: Vec<Change>,
     thunks: Vec<Batch>,
-    stubs: Stubs,
+    pub(super) stubs: Stubs,
     /// By the place of the module in the list.
-    words: Vec<(usize, Vec<GatedWord>)>,
+    pub(super) words: Vec<(usize, Vec<GatedWord>)>,
+    /// What the agent is to know of functions that tell of their calls themselves, by the addresses that they tell.
+    pub(super) instrumented: BTreeMap<u64, u32>,
 }
 
 /// The same, with all done that needn't wait until threads stand.
@@ -115,8 +120,20 @@ impl Session {
         drop(remote);
         let stood = standing.since.elapsed();
         drop(standing);
-        let (changes, words, rooms) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { process, memory, image, block, changes, words, rooms, near, stood, is_unused })
+        let (changes, words, instrumented, rooms) = Default::default();
+        Ok(Self {
+            process,
+            memory,
+            image,
+            block,
+            changes,
+            words,
+            instrumented,
+            rooms,
+            near,
+            stood,
+            is_unused,
+        })
     }
 
     /// The agent in the process of `program`, if it's there.
@@ -124,7 +141,7 @@ impl Session {
         let (image, process) = (Image::new()?, program.process);
         let maps = maps::read(process)?;
         let Some(block) = Block::find(&image, &memory, &maps) else { return Ok(None) };
-        let (changes, words, rooms) = (Vec::new(), Vec::new(), Vec::new());
+        let (changes, words, instrumented, rooms) = Default::default();
         let (near, stood, is_unused) = (HashMap::new(), Duration::ZERO, false);
         Ok(Some(Self {
             process,
@@ -133,6 +150,7 @@ impl Session {
             block,
             changes,
             words,
+            instrumented,
             rooms,
             near,
             stood,
@@ -193,8 +211,8 @@ impl Session {
         };
         let stubs =
             Stubs::new((self.block.stubs(&self.image), self.block.moved(&self.image)), routines);
-        let (changes, thunks, words) = (Vec::new(), Vec::new(), Vec::new());
-        let mut plan = Plan { changes, thunks, stubs, words };
+        let (changes, thunks, words, instrumented) = Default::default();
+        let mut plan = Plan { changes, thunks, stubs, words, instrumented };
         for (place, one) in program.loaded.iter().enumerate() {
             let Some(module) = program.module(one) else { continue };
             let start = self.near.get(&place).copied();
@@ -203,7 +221,8 @@ impl Session {
             if near.is_none()
                 && !reaches(one.extent(module), self.block.stubs(&self.image), module.reach())
             {
-                if !all && module.hooks.iter().any(|hook| hook.is_wanted) {
+                let has_site = |hook: &Hook| hook.is_wanted && !hook.is_instrumented;
+                if !all && module.hooks.iter().any(has_site) {
                     return Err(io::Error::other(NO_ROOM));
                 }
                 if !all {
@@ -244,6 +263,7 @@ impl Session {
             }
             plan.words.push((*place, words));
         }
+        self.plan_instrumented(program, plan, free);
         Ok(())
     }
 
@@ -347,6 +367,7 @@ impl Session {
             known |= flags::VALUES;
         }
         self.memory.write(at, &known.to_le_bytes())?;
+        self.tell_of_instrumented(&plan)?;
         let there = |place: &usize| program.loaded.get(*place).is_some_and(|one| one.is_in(maps));
         self.changes = plan.changes;
         program.forget_gone(maps, &mut self.changes);
@@ -454,6 +475,7 @@ impl Session {
     /// Makes hooks of these functions idle while all threads run.
     pub(super) fn switch_off(&self, functions: &BTreeSet<u32>) -> io::Result<()> {
         let is_one = |change: &&Change| functions.contains(&change.function);
+        self.switch_instrumented(false, |number| functions.contains(&number))?;
         sites::switch(&self.memory, self.changes.iter().filter(is_one), false)
     }
 
@@ -461,6 +483,7 @@ impl Session {
     pub(super) fn switch(&self, on: bool, given_up: &BTreeSet<u32>) -> io::Result<()> {
         let is_one =
             |change: &&Change| change.function != 0 && !given_up.contains(&change.function);
+        self.switch_instrumented(on, |number| !given_up.contains(&number))?;
         let changes = self.changes.iter().filter(is_one);
         sites::switch(&self.memory, changes, on)
     }
@@ -548,6 +571,7 @@ impl Session {
             return Ok(None);
         };
         let (changes, words) = (self.changes.clone(), self.words.clone());
+        let instrumented = self.instrumented.clone();
         let (rooms, near, stood) = (self.rooms.clone(), HashMap::new(), Duration::ZERO);
         let is_unused = false;
         Ok(Some(Self {
@@ -557,6 +581,7 @@ impl Session {
             block,
             changes,
             words,
+            instrumented,
             rooms,
             near,
             stood,

@@ -137,6 +137,13 @@ impl Stubs {
         (start >= self.writer.stubs.next()).then_some((start, all))
     }
 
+    /// Where a table of so many bytes goes: before what is at the end of the room.
+    pub(super) fn place_of_table(&self, size: u64) -> Option<u64> {
+        let end = if self.has_recipes() { self.recipes()?.0 } else { self.writer.stubs.end() };
+        let start = end.checked_sub(size)? & !15;
+        (start >= self.writer.stubs.next()).then_some(start)
+    }
+
     /// Notes what the stub of `hook` needs.
     fn note(&mut self, hook: &Hook) {
         self.last = self.last.max(hook.id);

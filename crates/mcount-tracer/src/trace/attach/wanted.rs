@@ -3,6 +3,8 @@
 use super::Request;
 use super::program::Program;
 use crate::pattern::Pattern;
+use crate::trace::instrumented_calls::NOT_RECORDED;
+use crate::trace::modules::Module;
 use crate::trace::{advice, meant};
 use std::io;
 
@@ -30,6 +32,12 @@ pub(super) fn check(program: &Program, request: &Request) -> io::Result<()> {
         let modules = program.modules.iter().flat_map(|module| &module.hooks);
         let probes: Vec<&str> = scope.probe.iter().map(Pattern::text).collect();
         return Err(io::Error::other(meant::nothing(&probes, modules)));
+    }
+    let untold = program.modules.iter().filter(|module| module.untold.is_some());
+    let untold = untold.flat_map(Module::notes);
+    let left = program.notes.iter().filter(|note| note.contains(NOT_RECORDED)).cloned();
+    if let Some(why) = left.chain(untold).next().filter(|_| program.hooks() == 0) {
+        return Err(io::Error::other(why));
     }
     if program.hooks() == 0 {
         let why = advice::no_hooks_in_process(&program.path, &probe_words(request));

@@ -10,9 +10,10 @@
 
 use super::sites::Change;
 use crate::trace::gates::{self, Unbound};
-use crate::trace::imports::{Import, Way, imports};
+use crate::trace::imports::{Import, Way, imports, imports_of};
+use crate::trace::instrumented::NAMES;
 use crate::trace::library::Plan;
-use crate::trace::processor::{Routines, SITE, STUB, armed};
+use crate::trace::processor::{Routines, SITE, STUB, armed, thunk};
 use crate::trace::stubs::StubWriter;
 use mcount_hooks::code::Code;
 use mcount_ptrace::Memory;
@@ -58,7 +59,7 @@ impl Gated {
     /// module's. `None` if that can't be done.
     pub(super) fn plan(
         of: &Owner<'_>,
-        Plan { import, number }: &Plan,
+        Plan { import, number, leads_to }: &Plan,
         stubs: &mut StubWriter,
         (routines, by): (Routines, u64),
     ) -> Option<Self> {
@@ -68,20 +69,38 @@ impl Gated {
             Way::Sites(_) => (None, of.bias.wrapping_add(import.word)),
             Way::Address => return None,
         };
+        if let Some(target) = leads_to {
+            let mut code = [0; STUB];
+            let jump = thunk(*target);
+            code.get_mut(..jump.len())?.copy_from_slice(&jump);
+            return Self::through(of, (import, word), stubs.add_code(code)?);
+        }
         let pair = gates::pair(stubs.stubs.next(), routines, by, *number)?;
         let site = GATE + usize::try_from(pair.site - pair.gate).ok()?;
         let on = pair.code.get(site..site + SITE)?;
         let off = armed(pair.site, pair.body)?;
-        let mut changes = vec![Change::new((pair.site, *number & 0xff_ffff), &off, on)?];
+        let change = Change::new((pair.site, *number & 0xff_ffff), &off, on)?;
+        let mut planned = Self::through(of, (import, word), pair.gate)?;
+        planned.changes.insert(0, change);
+        stubs.add_pair(&pair.code)?;
+        Some(planned)
+    }
+
+    /// What is to be changed so that calls of an import go to `gate`.
+    fn through(
+        of: &Owner<'_>,
+        (import, word): (&Import, Option<GatedWord>),
+        gate: u64,
+    ) -> Option<Self> {
+        let mut changes = Vec::new();
         if let Way::Sites(sites) = &import.way {
             for site in sites {
                 let (now, at) = (code_at(of, *site)?, of.bias.wrapping_add(*site));
                 let now = now.get(..gates::room_by_word().len())?;
-                changes.push(Change::new((at, 0), now, &gates::direct(now, at, pair.gate)?)?);
+                changes.push(Change::new((at, 0), now, &gates::direct(now, at, gate)?)?);
             }
         }
-        stubs.add_pair(&pair.code)?;
-        Some(Self { word: word.map(|word| GatedWord { gate: pair.gate, ..word }), changes })
+        Some(Self { word: word.map(|word| GatedWord { gate, ..word }), changes })
     }
 }
 
@@ -187,7 +206,8 @@ pub(super) fn left_behind(
 ) -> Vec<Gated> {
     let Ok(file) = ElfFile64::<Endianness>::parse(of.bytes) else { return Vec::new() };
     let is_ours = |at: u64| rooms.iter().any(|(from, to)| (*from..*to).contains(&at));
-    let found = imports(&file).into_iter().filter_map(|import| {
+    let all = imports(&file).into_iter().chain(imports_of(&file, &NAMES));
+    let found = all.filter_map(|import| {
         if let Way::Sites(sites) = &import.way {
             let changes = sites.iter().filter_map(|site| replaced(of, memory, *site, is_ours));
             return Some(Gated { word: None, changes: changes.collect() });

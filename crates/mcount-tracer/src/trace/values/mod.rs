@@ -292,7 +292,10 @@ fn beginnings(hook: &Hook) -> impl Iterator<Item = u64> {
 
 fn wanted<'s>(module: &Module, scope: &'s Scope) -> Vec<Wanted<'s>> {
     let path = module.path.to_string_lossy();
-    let is_meant = |hook: &Hook| hook.is_wanted && !hook.is_mark && hook.marker().is_none();
+    let is_meant = |hook: &Hook| {
+        let has_site = !hook.is_mark && !hook.is_instrumented && hook.marker().is_none();
+        hook.is_wanted && has_site
+    };
     let hooks = module.hooks.iter().enumerate().filter(|(_, hook)| is_meant(hook));
     let wanted = hooks.map(|(at, hook)| {
         let name = crate::names::name_of(&hook.name, true);

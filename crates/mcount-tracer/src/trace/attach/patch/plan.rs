@@ -388,7 +388,8 @@ fn ambiguous(why: &Missing) -> String {
 
 /// The hook of the function at `address`, with which it can be replaced.
 fn hook(module: &Module, address: u64) -> Result<&Hook, String> {
-    let mut hooks = module.hooks.iter().filter(|hook| hook.function == address && !hook.is_second);
+    let is_it = |hook: &&Hook| hook.function == address && !hook.is_second && !hook.is_instrumented;
+    let mut hooks = module.hooks.iter().filter(is_it);
     let Some(hook) = hooks.next() else {
         return Err(format!("it has no hook that is large enough: {PATCHABLE}"));
     };
