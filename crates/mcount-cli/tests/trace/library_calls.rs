@@ -589,7 +589,7 @@ fn nothing() -> Result<(), String> {
 }
 
 /// The calls of the trace in the folder `name`.
-fn replay(room: &Room, name: &str) -> Result<Vec<Value>, String> {
+pub(crate) fn replay(room: &Room, name: &str) -> Result<Vec<Value>, String> {
     let trace = room.path(name).join("trace.mcount");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     let ended = room.run("replay", command.args(["replay", "--format", "jsonl"]).arg(trace))?;

@@ -17,6 +17,7 @@ mod instrumented;
 mod languages;
 mod layouts;
 mod library_calls;
+mod library_values;
 mod marks;
 mod matrix;
 mod off_cpu;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         .chain(system_calls::tests());
     let tests =
         tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());
+    let tests = tests.chain(library_values::tests());
     let tests = tests.chain(probes::tests()).chain(probes_any::tests());
     let trials = tests.map(|test| test.trial(include_open)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -5,6 +5,7 @@ use super::gates::{self, Unbound};
 use super::imports::{Import, Way};
 use super::pages::Pages;
 use super::processor::{Routines, STUB, thunk};
+use super::recipe::Recipe;
 use super::space::{Placed, Room};
 use mcount_agent::class;
 use mcount_ptrace::Memory;
@@ -22,6 +23,8 @@ pub(super) struct Writer<'s> {
     pub(super) extent: (u64, u64),
     /// What stubs call at entries and exits; and what those of functions that may wait do.
     pub(super) routines: [Routines; 2],
+    /// What stubs of functions call at entries whose arguments or results are recorded.
+    pub(super) values_entry: u64,
     /// Room for words that the dynamic linker fills in.
     pub(super) words: &'s mut Room,
     /// Room for code that the module reaches, and that reaches it, if that of stubs is too far away.
@@ -31,7 +34,12 @@ pub(super) struct Writer<'s> {
 
 impl Writer<'_> {
     /// Has calls of an import go by a gate; where that one's site is. `None`: they can't.
-    pub(super) fn import(&mut self, import: &Import, number: u32) -> io::Result<Option<u64>> {
+    pub(super) fn import(
+        &mut self,
+        import: &Import,
+        number: u32,
+        has_recipe: bool,
+    ) -> io::Result<Option<u64>> {
         const PAIR: usize = 2 * STUB;
         let no_room = || io::Error::other("no room for more stubs");
         let stub = self.placed.stubs.take(PAIR as u64).ok_or_else(no_room)?;
@@ -39,6 +47,8 @@ impl Writer<'_> {
         let by = self.words.take(8).ok_or_else(no_room)?;
         let [plain, of_waits] = self.routines;
         let routines = if may_wait(number >> 24) { of_waits } else { plain };
+        let entry = if has_recipe { self.values_entry } else { routines.entry };
+        let routines = Routines { entry, ..routines };
         let made = gates::pair(stub, routines, by, number);
         let site = made.as_ref().map(|pair| pair.site);
         let made = made.map(|pair| pair.code);
@@ -51,6 +61,18 @@ impl Writer<'_> {
         let made = made.filter(|_| is_done);
         self.memory.write(stub, made.as_deref().unwrap_or(&[0; PAIR]))?;
         Ok(site.filter(|_| is_done))
+    }
+
+    /// Writes the recipe of the function with this number, in the place of stubs, and its address into the table that ends at `recipes`.
+    pub(super) fn recipe(&mut self, number: u32, recipe: &Recipe, recipes: u64) -> io::Result<()> {
+        let no_room = || io::Error::other("no room for more stubs");
+        let entry = recipes - 8 * u64::from(number);
+        self.placed.stubs.limit(entry).ok_or_else(no_room)?;
+        let bytes = recipe.bytes();
+        let size = bytes.len().next_multiple_of(STUB) as u64;
+        let at = self.placed.stubs.take(size).ok_or_else(no_room)?;
+        self.memory.write(at, &bytes)?;
+        self.memory.write(entry, &at.to_le_bytes())
     }
 
     /// Has calls of an import lead to `target`, and nothing come back from there. `false`: they can't.

@@ -117,7 +117,7 @@ pub(super) fn addresses(
 pub(super) fn plans(imports: Vec<imports::Import>, [enter, exit]: [u64; 2]) -> Vec<Plan> {
     let plan = |import: imports::Import| {
         let leads_to = Some(if *import.name == *NAMES[0] { enter } else { exit });
-        Plan { import, number: 0, leads_to }
+        Plan { import, number: 0, leads_to, recipe: None }
     };
     imports.into_iter().map(plan).collect()
 }

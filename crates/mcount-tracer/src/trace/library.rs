@@ -14,14 +14,17 @@ use super::live_waits::Watched;
 use super::modules::{Module, Modules, is_recorded};
 use super::pages::Pages;
 use super::processor::REACH;
+use super::recipe::Recipe;
 use super::scope::Scope;
 use super::space::{CODE, Gate, NearRoom, Space, reaches};
+use super::values::{self, Description};
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::words::counted;
+use mcount_agent::{config, flags};
 use mcount_hooks::PAGE;
 use mcount_ptrace::{Memory, Tracee};
-use mcount_trace::Note;
+use mcount_trace::{Entry, Note};
 use nix::libc;
 use object::Endianness;
 use object::read::elf::ElfFile64;
@@ -56,6 +59,8 @@ struct Function {
     /// Its role in recording, at first.
     class: u32,
     is_wanted: bool,
+    /// What of its arguments and result is recorded.
+    recipe: Option<Arc<Recipe>>,
 }
 
 /// Where a function is.
@@ -72,6 +77,8 @@ pub(super) struct Plan {
     pub(super) number: u32,
     /// Where its calls lead to, instead of a gate of its own.
     pub(super) leads_to: Option<u64>,
+    /// What of its function's arguments and result is recorded.
+    pub(super) recipe: Option<Arc<Recipe>>,
 }
 
 /// What is to be done for the imports of one module.
@@ -80,6 +87,8 @@ pub(super) struct Planned {
     pub(super) plans: Vec<Plan>,
     /// Functions that nobody knew before: their number and name, and where they are.
     new: Vec<(u32, Option<Target>, Arc<str>)>,
+    /// What the trace is to have of their values.
+    values: Vec<Description>,
     /// Functions of which some calls may be missing.
     missed: Vec<Arc<str>>,
 }
@@ -93,17 +102,16 @@ impl Plan {
 
 impl Planned {
     /// What the trace is to have of the functions that nobody knew before.
-    pub(super) fn entries<'m>(
-        &'m self,
-        modules: &'m Modules,
-    ) -> impl Iterator<Item = mcount_trace::Function<'m>> {
-        self.new.iter().map(|(number, target, name)| {
+    pub(super) fn entries<'m>(&'m self, modules: &'m Modules) -> impl Iterator<Item = Entry<'m>> {
+        let functions = self.new.iter().map(|(number, target, name)| {
             let module = target.and_then(|target| modules.at(target.module));
             let (address, size) =
                 target.map_or((0, 0), |one| (one.export.address, one.export.size));
             let module = module.map_or(0, |module| module.number);
-            mcount_trace::Function { number: *number, module, address, size, name: name.as_bytes() }
-        })
+            let (number, name) = (*number, name.as_bytes());
+            mcount_trace::Function { number, module, address, size, name }.into()
+        });
+        functions.chain(self.values.iter().map(|one| one.signature().into()))
     }
 }
 
@@ -256,15 +264,21 @@ impl Library {
                 continue;
             }
             let (place, is_new) = self.place(modules, index, (&import.name, class));
-            let Some(function) = self.functions.get(place) else { continue };
+            let Some(function) = self.functions.get_mut(place) else { continue };
             let number = function.number;
             if is_new {
                 planned.new.push((number, target, Arc::clone(&import.name)));
+                let module = index.and_then(|index| modules.at(index));
+                if let Some((recipe, values)) = recipe(scope, module, &import.name, number) {
+                    function.recipe = Some(Arc::new(recipe));
+                    planned.values.push(values);
+                }
             }
             // It may have been given up.
             if function.is_wanted {
                 let number = number | class << 24;
-                planned.plans.push(Plan { import, number, leads_to: None });
+                let recipe = function.recipe.clone();
+                planned.plans.push(Plan { import, number, leads_to: None, recipe });
             }
         }
         planned
@@ -302,7 +316,8 @@ impl Library {
         let place = *self.known.entry((module, Arc::clone(name))).or_insert(new);
         if place == new {
             let (number, name) = (modules.new_number(), Arc::clone(name));
-            self.functions.push(Function { number, name, module, class, is_wanted: true });
+            let (is_wanted, recipe) = (true, None);
+            self.functions.push(Function { number, name, module, class, is_wanted, recipe });
         }
         (place, place == new)
     }
@@ -387,7 +402,7 @@ impl Recorder {
         space: &mut Space,
         (own, plans): (Loaded, &[Plan]),
     ) -> io::Result<Vec<Arc<str>>> {
-        let Space { agent, desk, gates, words, .. } = space;
+        let Space { agent, desk, gates, words, has_recipes, .. } = space;
         let (Some(placed), Some(desk), false) = (agent, *desk, plans.is_empty()) else {
             return Ok(Vec::new());
         };
@@ -410,16 +425,27 @@ impl Recorder {
         let pages = Pages::default();
         let words = words.get_or_insert_default();
         let bias = own.0;
-        let mut writer = Writer { memory, placed, bias, extent, routines, words, thunks, pages };
+        let recipes = placed.bias + symbols.stubs_end;
+        let values_entry = placed.bias + symbols.routines_with_values(kind).entry;
+        if plans.iter().any(|plan| plan.recipe.is_some()) && !*has_recipes {
+            let at = placed.bias + symbols.config + config::FLAGS;
+            memory.write(at, &(memory.word(at)? | flags::VALUES).to_le_bytes())?;
+            *has_recipes = true;
+        }
+        let mut writer =
+            Writer { memory, placed, bias, extent, routines, values_entry, words, thunks, pages };
         let mut left = Vec::new();
-        for Plan { import, number, leads_to } in plans {
+        for Plan { import, number, leads_to, recipe } in plans {
             if let Some(target) = leads_to {
                 if !writer.lead(import, *target)? {
                     left.push(Arc::clone(&import.name));
                 }
                 continue;
             }
-            match writer.import(import, *number)? {
+            if let Some(recipe) = recipe {
+                writer.recipe(number & 0xff_ffff, recipe, recipes)?;
+            }
+            match writer.import(import, *number, recipe.is_some())? {
                 Some(site) => gates.push(Gate { site, number: number & 0xff_ffff }),
                 None => left.push(Arc::clone(&import.name)),
             }
@@ -467,6 +493,18 @@ fn leaves(target: Target, own: Loaded, modules: &Modules) -> bool {
         hook.is_some_and(|hook| hook.is_wanted)
     });
     target.export.is_function && target.module != own.1 && !has_armed_hook
+}
+
+/// What is copied of a function's calls, if the user says what its values are.
+fn recipe(
+    scope: &Scope,
+    module: Option<&Module>,
+    symbol: &str,
+    number: u32,
+) -> Option<(Recipe, Description)> {
+    let name = crate::names::name_of(symbol, true);
+    let path = module.map(|module| module.path.to_string_lossy());
+    values::of_library(scope, (&name, symbol, path.as_deref().unwrap_or_default()), number)
 }
 
 /// The role of a function in recording, if its calls are recorded.

@@ -34,7 +34,7 @@ pub(super) struct Room {
 
 impl Room {
     /// Keeps what lies from `start` on free.
-    fn limit(&mut self, start: u64) -> Option<()> {
+    pub(super) fn limit(&mut self, start: u64) -> Option<()> {
         self.end = self.end.min(start);
         (self.next <= self.end).then_some(())
     }

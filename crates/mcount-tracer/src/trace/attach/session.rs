@@ -246,6 +246,7 @@ impl Session {
         let (symbols, kind, bias) = (&self.image.symbols, scope.kind(), self.block.bias);
         let routines = [symbols.routines(kind), symbols.routines_of_waits(kind)]
             .map(|routines| routines.at(bias));
+        let values_entry = bias + symbols.routines_with_values(kind).entry;
         let mut free = self.block.words(&self.image, &self.memory)?.into_iter();
         for (place, planned) in &program.imports {
             let Some(one) = program.loaded.get(*place) else { continue };
@@ -255,6 +256,7 @@ impl Session {
             for import in &planned.plans {
                 let Some(by) = free.next() else { break };
                 let routines = if import.may_wait() { routines[1] } else { routines[0] };
+                let routines = plan.stubs.routines_of(import, routines, values_entry);
                 let writer = &mut plan.stubs.writer;
                 if let Some(gated) = Gated::plan(&of, import, writer, (routines, by)) {
                     words.extend(gated.word);

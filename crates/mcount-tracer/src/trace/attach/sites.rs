@@ -8,11 +8,13 @@
 use super::block::is_ours;
 use super::maps::Mapping;
 use crate::trace::image::Image;
+use crate::trace::library::Plan;
 use crate::trace::markers;
 use crate::trace::modules::Hook;
 use crate::trace::pages::Pages;
 use crate::trace::probes::Unit;
 use crate::trace::processor as code;
+use crate::trace::processor::Routines;
 use crate::trace::stubs::{Batch, LONGEST, StubRoutines, StubWriter};
 use mcount_ptrace::Memory;
 use std::collections::BTreeMap;
@@ -142,6 +144,16 @@ impl Stubs {
         let end = if self.has_recipes() { self.recipes()?.0 } else { self.writer.stubs.end() };
         let start = end.checked_sub(size)? & !15;
         (start >= self.writer.stubs.next()).then_some(start)
+    }
+
+    /// The routines for calls of a library function, which calls these if nothing of its values is recorded, and else that one at the entry. Notes
+    /// what its stub needs.
+    pub(super) fn routines_of(&mut self, plan: &Plan, routines: Routines, entry: u64) -> Routines {
+        let Some(recipe) = &plan.recipe else { return routines };
+        let number = plan.number & 0xff_ffff;
+        self.last = self.last.max(number);
+        self.recipes.insert(number, recipe.bytes());
+        Routines { entry, ..routines }
     }
 
     /// Notes what the stub of `hook` needs.

@@ -59,7 +59,7 @@ impl Gated {
     /// module's. `None` if that can't be done.
     pub(super) fn plan(
         of: &Owner<'_>,
-        Plan { import, number, leads_to }: &Plan,
+        Plan { import, number, leads_to, .. }: &Plan,
         stubs: &mut StubWriter,
         (routines, by): (Routines, u64),
     ) -> Option<Self> {

@@ -17,7 +17,7 @@ pub(super) enum Role {
 }
 
 /// The description of the values of one function.
-pub(super) struct Description {
+pub(in crate::trace) struct Description {
     function: u32,
     values: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl Description {
     }
 
     /// The entry in the trace.
-    pub(super) fn signature(&self) -> Signature<'_> {
+    pub(in crate::trace) fn signature(&self) -> Signature<'_> {
         Signature { function: self.function, values: &self.values }
     }
 

@@ -17,7 +17,7 @@ mod targets;
 mod types;
 
 use self::conditions::{Decisions, FunctionValues, Undecided};
-use self::describe::Description;
+pub(super) use self::describe::Description;
 use self::dwarf::Reader;
 use self::places::{Located, Plan};
 use self::types::{Evidence, Parameter, Signature, Type};
@@ -112,8 +112,9 @@ pub(super) fn prepare(
                 missing.extend(reason, hook);
                 let known = reader.as_ref().map_or(&[][..], Reader::known_enumerations);
                 let wide = conditions.of(hook).filter(|_| given.is_none());
-                let (of_conditions, enumerations) = wide.unwrap_or((signature, known));
-                let function = FunctionOf { hook, signature: of_conditions, rules, enumerations };
+                let (of, enumerations) = wide.unwrap_or((signature, known));
+                let (is_late, is_clone) = (hook.is_after_prologue(), is_clone(hook));
+                let function = FunctionOf { is_late, is_clone, signature: of, rules, enumerations };
                 let (decisions, is_undecided) = function.decisions(scope);
                 missing.extend(is_undecided.then_some(Reason::Condition), hook);
                 found.functions.extend(add_recipe(
@@ -163,6 +164,35 @@ impl<'s> ForConditions<'s> {
         let signature = beginnings(hook).find_map(|address| self.signatures.get(&address))?;
         Some((signature, self.reader.as_ref()?.known_enumerations()))
     }
+}
+
+/// What is copied of the calls of a library function, and the description of that, if the user says what its values are.
+pub(super) fn of_library(
+    scope: &Scope,
+    (name, symbol, module): (&str, &str, &str),
+    number: u32,
+) -> Option<(Recipe, Description)> {
+    let (arguments, result) = scope.values(name, symbol, module);
+    let rules = processor::VALUES.filter(|_| arguments || result)?;
+    let signature = signature_of(scope.signature(name, symbol, module)?, None);
+    let function = FunctionOf {
+        is_late: false,
+        is_clone: false,
+        signature: &signature,
+        rules,
+        enumerations: &[],
+    };
+    let (Decisions { entry, exit }, _) = function.decisions(scope);
+    let plan = Plan::new(&signature, rules);
+    let mut recipe = Recipe { entry, exit, ..Recipe::default() };
+    let mut description = Description::new(number);
+    if arguments {
+        recipe.arguments = plan.arguments(&mut description, scope.reach);
+    }
+    if result && signature.is_result_sure {
+        recipe.result = plan.result(false, &mut description, scope.reach);
+    }
+    (recipe != Recipe::default()).then_some((recipe, description))
 }
 
 /// A signature that's given, as debug information would tell it; `known` is what that says, if there's any.
@@ -228,7 +258,10 @@ fn add_recipe(
 
 /// A function that conditions may be about.
 struct FunctionOf<'f> {
-    hook: &'f Hook,
+    /// Its hook is after the prologue.
+    is_late: bool,
+    /// The compiler has changed it.
+    is_clone: bool,
     signature: &'f Signature,
     rules: &'static Conventions,
     enumerations: &'f [(u32, Vec<u8>)],
@@ -240,13 +273,13 @@ impl FunctionOf<'_> {
         let (mut decisions, mut is_undecided) = (Decisions::default(), false);
         let plan = Plan::new(self.signature, self.rules);
         let mut arguments = plan.located();
-        if self.hook.is_after_prologue() || is_clone(self.hook) {
+        if self.is_late || self.is_clone {
             for one in &mut arguments {
                 one.words = None;
             }
         }
-        let mut result = plan.located_result(self.hook.is_after_prologue());
-        if is_clone(self.hook) {
+        let mut result = plan.located_result(self.is_late);
+        if self.is_clone {
             result = result.map(|one| Located { words: None, ..one });
         }
         let values = FunctionValues {
