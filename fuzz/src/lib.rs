@@ -414,8 +414,8 @@ pub fn trace(bytes: &[u8]) {
 fn print_trace(trace: &mcount_trace::Trace<'_>) -> usize {
     let (selection, none) = (Selection::default(), &mut std::io::sink());
     let progress = Progress::new(trace, None);
-    use CallFormat::{Chrome, Csv, Folded, Jsonl, Perfetto, Text};
-    for format in [Text, Jsonl, Csv, Folded, Chrome, Perfetto] {
+    use CallFormat::{Callgrind, Chrome, Csv, Firefox, Folded, Jsonl, Perfetto, Pprof, Text};
+    for format in [Text, Jsonl, Csv, Folded, Chrome, Perfetto, Pprof, Callgrind, Firefox] {
         let fields = Field::USUAL.to_vec();
         let (has_colour, has_simple_names) = (false, true);
         let (weight, clock) = (Weight::Time, Clock::Trace);

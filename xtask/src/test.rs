@@ -48,6 +48,8 @@ const PACKAGES: &[&str] = &[
     "gcc-x86-64-linux-gnux32",
     "gdb",
     "gfortran",
+    // `go tool pprof`.
+    "golang-go",
     "libc6-dev-arm64-cross",
     "libc6-dev-armel-cross",
     "libc6-dev-armhf-cross",

@@ -145,7 +145,9 @@ fn a_folder_for_uftrace_must_be_new() {
 fn a_file_has_what_is_printed() {
     let room = odd();
     room.put("x", b"older").unwrap();
-    for format in ["text", "csv", "jsonl", "folded", "chrome", "perfetto"] {
+    for format in
+        ["text", "csv", "jsonl", "folded", "chrome", "perfetto", "pprof", "callgrind", "firefox"]
+    {
         let program = Path::new(MCOUNT);
         let printed = room.run(program, &["replay", "--format", format, "t.mcount"]).unwrap();
         let arguments = ["replay", "--format", format, "-o", "x", "t.mcount"];
@@ -376,13 +378,16 @@ fn print_trace(trace: &mcount_trace::Trace<'_>) {
     }
 }
 
-const FORMATS: [CallFormat; 6] = [
+const FORMATS: [CallFormat; 9] = [
     CallFormat::Text,
     CallFormat::Jsonl,
     CallFormat::Csv,
     CallFormat::Folded,
     CallFormat::Chrome,
     CallFormat::Perfetto,
+    CallFormat::Pprof,
+    CallFormat::Callgrind,
+    CallFormat::Firefox,
 ];
 
 /// A trace with something of everything and an index, small enough to be damaged everywhere.

@@ -9,3 +9,4 @@ pub mod replay;
 pub mod report;
 #[cfg(feature = "tui")]
 pub mod tui;
+mod varint;

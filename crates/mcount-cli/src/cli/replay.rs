@@ -13,7 +13,7 @@ use crate::replay::{
     write_uftrace,
 };
 use crate::words::counted;
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use mcount_trace::condition::Condition;
 use mcount_trace::{Trace, read};
 use std::io;
@@ -38,6 +38,8 @@ Examples: mcount replay program.mcount
           mcount replay --format jsonl program.mcount | jq -r 'select(.end == \"unwound\").function'
           mcount replay --format folded program.mcount | flamegraph.pl > program.svg
           mcount replay --format perfetto program.mcount > program.perfetto-trace
+          mcount replay --format pprof -o program.pb.gz program.mcount; go tool pprof -top program.pb.gz
+          mcount replay --format callgrind -o callgrind.out.1 program.mcount; kcachegrind callgrind.out.1
           mcount replay --format uftrace -o uftrace.data program.mcount; uftrace report";
 
 #[derive(Args)]
@@ -46,7 +48,8 @@ pub(super) struct ReplayArgs {
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
     /// How to print: a call graph; one JSON object per call; comma-separated values; folded stacks for
-    /// flame graph programs; JSON for chrome://tracing; protocol buffers for Perfetto; or a folder that
+    /// flame graph programs; JSON for chrome://tracing; protocol buffers for Perfetto; a profile for go tool
+    /// pprof, for KCachegrind (callgrind) or for profiler.firefox.com; or a folder that
     /// uftrace reads
     #[arg(long, value_enum, default_value = "text")]
     format: CallFormat,
@@ -67,7 +70,8 @@ pub(super) struct ReplayArgs {
     /// Print names of C++ without arguments
     #[arg(long)]
     simple_names: bool,
-    /// Say which source line each function begins on, by debug information; text, jsonl and csv can
+    /// Say which source line each function begins on, by debug information; folded, chrome, perfetto and
+    /// uftrace can't
     #[arg(long)]
     lines: bool,
     /// What folded stacks count: nanoseconds in a function but not in what it called; or calls
@@ -75,6 +79,21 @@ pub(super) struct ReplayArgs {
     weight: Weight,
     #[command(flatten)]
     selection: SelectionArgs,
+}
+
+impl ReplayArgs {
+    /// The file or folder to write; none for standard output.
+    fn output(&self) -> Result<Option<&PathBuf>, String> {
+        match &self.output {
+            None if self.format.is_folder() => {
+                let format = self.format.to_possible_value();
+                let format = format.as_ref().map_or("", |format| format.get_name());
+                Err(format!("--format {format} needs --output DIR"))
+            }
+            output if self.format.is_folder() => Ok(output.as_ref()),
+            output => Ok(output.as_ref().filter(|path| !is_standard(path))),
+        }
+    }
 }
 
 /// Which calls are meant.
@@ -143,9 +162,14 @@ impl SelectionArgs {
         Self { hide, regex, ..self }
     }
 
+    /// The kind of patterns of functions.
+    fn language(&self) -> Language {
+        if self.regex { Language::Regex } else { Language::Glob }
+    }
+
     fn selection(&self) -> Result<Selection, String> {
         let modules: Vec<String> = self.module.iter().map(|glob| format!("@{glob}")).collect();
-        let language = if self.regex { Language::Regex } else { Language::Glob };
+        let language = self.language();
         let parse = |text: &String| Condition::parse(text).map_err(|error| error.to_string());
         let conditions = self.conditions.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Selection {
@@ -177,12 +201,11 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
         lines: None,
     };
     if arguments.lines && !manner.can_have_lines() {
-        return Ok(complain("--lines: only text, jsonl and csv have source lines"));
+        return Ok(complain("--lines: folded, chrome, perfetto and uftrace have no source lines"));
     }
-    let output = match (arguments.format, &arguments.output) {
-        (CallFormat::Uftrace, None) => return Ok(complain("--format uftrace needs --output DIR")),
-        (CallFormat::Uftrace, output) => output.as_ref(),
-        (_, output) => output.as_ref().filter(|path| !is_standard(path)),
+    let output = match arguments.output() {
+        Ok(output) => output,
+        Err(error) => return Ok(complain(&error)),
     };
     let is_monotonic = arguments.clock == Clock::Monotonic;
     with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| {
@@ -191,25 +214,25 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
             complain(warning);
         }
         let manner = Manner { lines, ..manner };
-        match output {
-            _ if is_monotonic && trace.header.start_monotonic == 0 => {
-                Err(io::Error::other("the trace has no time of CLOCK_MONOTONIC"))
-            }
-            Some(path) if manner.format != CallFormat::Uftrace => {
-                let written = write_file(&arguments.trace, path, &mut |out| {
-                    print(out, trace, selection, &manner, progress)
-                });
-                written.map_err(|error| about(path, error))
-            }
-            Some(folder) => {
+        if is_monotonic && trace.header.start_monotonic == 0 {
+            return Err(io::Error::other("the trace has no time of CLOCK_MONOTONIC"));
+        }
+        match (manner.format, output) {
+            (CallFormat::Uftrace, Some(folder)) => {
                 let left_out = write_uftrace(folder, trace, selection, &manner, progress)?;
                 if left_out > 0 {
                     complain(&format!("warning: {left_out} calls are too deep for uftrace"));
                 }
                 Ok(())
             }
-            None if manner.format == CallFormat::Text => show(trace, selection, manner, progress),
-            None => print(&mut io::stdout().lock(), trace, selection, &manner, progress),
+            (_, Some(path)) => {
+                let written = write_file(&arguments.trace, path, &mut |out| {
+                    print(out, trace, selection, &manner, progress)
+                });
+                written.map_err(|error| about(path, error))
+            }
+            (CallFormat::Text, None) => show(trace, selection, manner, progress),
+            (_, None) => print(&mut io::stdout().lock(), trace, selection, &manner, progress),
         }
     })
 }

@@ -57,6 +57,16 @@ pub(super) fn microseconds(out: &mut Vec<u8>, nanoseconds: u64) {
     out.extend_from_slice(&[b'.', a, b, c]);
 }
 
+/// Appends a number of nanoseconds in milliseconds.
+#[inline]
+pub(super) fn milliseconds(out: &mut Vec<u8>, nanoseconds: u64) {
+    number(out, nanoseconds / 1_000_000);
+    let rest = nanoseconds % 1_000_000;
+    out.push(b'.');
+    out.extend_from_slice(&three_of(rest / 1_000));
+    out.extend_from_slice(&three_of(rest % 1_000));
+}
+
 /// The digits of times that are near each other, but the last six.
 #[derive(Default)]
 pub(super) struct Times {
@@ -76,6 +86,15 @@ impl Times {
         }
         out.extend_from_slice(&self.digits);
         [three_of(rest / 1_000), three_of(rest % 1_000)]
+    }
+
+    /// Appends a number of nanoseconds in milliseconds.
+    #[inline]
+    pub(super) fn milliseconds(&mut self, out: &mut Vec<u8>, nanoseconds: u64) {
+        let [a, b] = self.begin(out, nanoseconds);
+        out.push(b'.');
+        out.extend_from_slice(&a);
+        out.extend_from_slice(&b);
     }
 
     /// Appends a number.

@@ -2,7 +2,7 @@
 //! nothing that it called, or the number of its calls: what flame graph programs read.
 
 use super::Names;
-use super::chains::{Chain, Chains, Last, Scope, collect};
+use super::chains::{Chain, Chains, Last, Order, Scope, collect};
 use super::progress::Progress;
 use super::select::Filter;
 use std::io::{self, Write};
@@ -27,46 +27,34 @@ pub(super) fn print(
     // Without durations, calls are counted.
     let has_durations = trace.has_times() && !trace.header.has_only_entries;
     let counts = weight == Weight::Calls || !has_durations;
-    let scope = Scope { trace, filter, has_times: !counts, most: usize::MAX };
+    let scope = Scope::of(trace, filter, !counts);
     let weight = |chain: &Chain| {
         // Deeper calls have no line: they're counted with the deepest that has one.
-        let calls = chain.calls.saturating_add(chain.deeper);
-        if counts { i64::try_from(calls).unwrap_or(i64::MAX) } else { chain.own }
+        if counts { i64::try_from(chain.all_calls()).unwrap_or(i64::MAX) } else { chain.own }
     };
     write(out, names, &collect(&scope, progress), weight)
 }
 
-/// Writes the chains in the order of their names: which processor saw what first is chance.
 fn write(
     out: &mut impl Write,
     names: &Names<'_, '_>,
     chains: &Chains,
     weight: impl Fn(&Chain) -> i64,
 ) -> io::Result<()> {
-    let mut inside: Vec<Vec<usize>> = vec![Vec::new(); chains.all.len()];
-    let mut rest = Vec::new();
-    for (at, chain) in chains.all.iter().enumerate() {
-        match chain.parent.and_then(|parent| inside.get_mut(parent)) {
-            Some(siblings) => siblings.push(at),
-            None => rest.push((at, 0)),
-        }
-    }
-    let name_at = |at: usize| chains.all.get(at).map(|chain| name(names, chain.last));
-    rest.sort_by_cached_key(|(at, _)| std::cmp::Reverse(name_at(*at)));
-    let mut path = String::new();
-    while let Some((at, length)) = rest.pop() {
-        path.truncate(length);
-        if length > 0 {
+    // Where each name of the path ends.
+    let (mut path, mut ends) = (String::new(), Vec::new());
+    for chain in chains.in_order(&Order::of(names)).iter().filter_map(|at| chains.all.get(*at)) {
+        ends.truncate(chain.length);
+        path.truncate(ends.last().copied().unwrap_or(0));
+        if !path.is_empty() {
             path.push(';');
         }
-        path.push_str(&name_at(at).unwrap_or_default().replace(';', ":"));
-        let weight = chains.all.get(at).map_or(0, &weight);
+        path.push_str(&name(names, chain.last).replace(';', ":"));
+        ends.push(path.len());
+        let weight = weight(chain);
         if weight > 0 {
             writeln!(out, "{path} {weight}")?;
         }
-        let mut siblings = inside.get_mut(at).map(std::mem::take).unwrap_or_default();
-        siblings.sort_by_cached_key(|at| std::cmp::Reverse(name_at(*at)));
-        rest.extend(siblings.into_iter().map(|at| (at, path.len())));
     }
     Ok(())
 }
@@ -74,6 +62,6 @@ fn write(
 fn name(names: &Names<'_, '_>, last: Last) -> String {
     match last {
         Last::Function(number) => names.function(number).text.clone(),
-        Last::Process(at) => super::program_name(names.trace, at),
+        Last::Process(at, _) => super::program_name(names.trace, at),
     }
 }

@@ -1,17 +1,21 @@
 //! Printing the calls of a trace. One file a format; here is what they share.
 
+mod callgrind;
 pub(crate) mod chains;
 mod chrome;
 mod csv;
 mod digits;
 mod fields;
+mod firefox;
 mod folded;
 pub mod graph;
 mod jsonl;
 mod lanes;
 mod parallel;
 mod perfetto;
+mod pprof;
 mod progress;
+mod protobuf;
 mod select;
 pub(crate) mod short;
 mod sources;
@@ -38,6 +42,7 @@ use crate::names::name_of;
 use crate::words::printable;
 use clap::ValueEnum;
 use mcount_trace::{Call, End, Trace};
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -57,8 +62,22 @@ pub enum CallFormat {
     Chrome,
     /// Protocol buffers for Perfetto.
     Perfetto,
+    /// A compressed profile for `go tool pprof`, Pyroscope and Parca.
+    Pprof,
+    /// A profile for KCachegrind and `callgrind_annotate`.
+    Callgrind,
+    /// A profile for the Firefox Profiler.
+    Firefox,
     /// A folder that uftrace reads.
     Uftrace,
+}
+
+impl CallFormat {
+    /// Is it a folder?
+    #[must_use]
+    pub fn is_folder(self) -> bool {
+        self == Self::Uftrace
+    }
 }
 
 /// How calls are printed.
@@ -84,7 +103,18 @@ impl Manner {
     /// Has the format source lines?
     #[must_use]
     pub fn can_have_lines(&self) -> bool {
-        matches!(self.format, CallFormat::Text | CallFormat::Jsonl | CallFormat::Csv)
+        match self.format {
+            CallFormat::Text
+            | CallFormat::Jsonl
+            | CallFormat::Csv
+            | CallFormat::Pprof
+            | CallFormat::Callgrind
+            | CallFormat::Firefox => true,
+            CallFormat::Folded
+            | CallFormat::Chrome
+            | CallFormat::Perfetto
+            | CallFormat::Uftrace => false,
+        }
     }
 }
 
@@ -129,6 +159,9 @@ pub fn print(
         CallFormat::Perfetto => {
             parallel::ahead(&work, |calls| perfetto::print(&mut out, &names, calls))?;
         }
+        CallFormat::Pprof => pprof::print(&mut out, &work, manner.lines.as_ref())?,
+        CallFormat::Callgrind => callgrind::print(&mut out, &work, manner.lines.as_ref())?,
+        CallFormat::Firefox => firefox::print(&mut out, &work, manner.lines.as_ref())?,
         // That is a folder: see `write_uftrace`.
         CallFormat::Uftrace => {}
     }
@@ -278,6 +311,15 @@ pub(crate) fn program_name(trace: &Trace<'_>, at: Option<usize>) -> String {
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let name = String::from_utf8_lossy(if file.is_empty() { NAMELESS.as_bytes() } else { file });
     printable(&name).into_owned()
+}
+
+/// Bytes such as those of a build ID, two digits each.
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// `text` as a JSON string.

@@ -28,6 +28,7 @@ pub(super) trait Printer: Sync {
 }
 
 /// The selected calls.
+#[derive(Clone, Copy)]
 pub(super) struct PrintJob<'w, 't, 'a> {
     pub(super) names: &'w Names<'t, 'a>,
     pub(super) filter: &'w Filter<'w>,

@@ -5,6 +5,7 @@
 //! a number.
 
 use super::lanes::{Lane, Step, walk};
+use super::protobuf::{bytes, number, varint};
 use super::values::{self, Recorded};
 use super::{Names, end_name, program_name};
 use mcount_trace::{Call, End};
@@ -275,26 +276,4 @@ fn entry(index: u32, text: &str) -> Vec<u8> {
     number(&mut entry, field::NUMBER, u64::from(index));
     bytes(&mut entry, field::TEXT, text.as_bytes());
     entry
-}
-
-/// Appends a number in groups of 7 bits, the lowest first.
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push((value & 0x7f) as u8);
-}
-
-/// Appends a field that is a number.
-fn number(out: &mut Vec<u8>, field: u32, value: u64) {
-    varint(out, u64::from(field) << 3);
-    varint(out, value);
-}
-
-/// Appends a field that is a text or a message.
-fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
-    varint(out, u64::from(field) << 3 | 2);
-    varint(out, value.len() as u64);
-    out.extend_from_slice(value);
 }

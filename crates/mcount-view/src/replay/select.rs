@@ -253,16 +253,7 @@ impl Filter<'_> {
         progress: &'p Progress<'_>,
     ) -> impl Iterator<Item = Call> + 'p {
         let calls = self.trace.calls_from(self.from, |at| self.has_thread(at));
-        let calls = progress.over(calls).take_while(|call| {
-            self.to.is_none() || !self.is_too_late(self.trace.nanoseconds(call.start))
-        });
-        calls.filter(|call| {
-            if self.is_all {
-                return true;
-            }
-            let (start, end) = self.times(call);
-            self.is_wanted(call, start, end)
-        })
+        self.wanted(progress.over(calls))
     }
 
     /// Slices of time with about `size` calls each, which have all calls that are wanted.
@@ -284,18 +275,27 @@ impl Filter<'_> {
 
     /// The calls of a slice that are wanted, by start.
     pub(super) fn calls_within(&self, slice: Slice) -> impl Iterator<Item = Call> {
-        let calls = self.trace.calls_within(slice, |at| self.has_thread(at));
-        calls
-            .take_while(|call| {
-                self.to.is_none() || !self.is_too_late(self.trace.nanoseconds(call.start))
-            })
-            .filter(|call| {
-                if self.is_all {
-                    return true;
-                }
-                let (start, end) = self.times(call);
-                self.is_wanted(call, start, end)
-            })
+        self.wanted(self.trace.calls_within(slice, |at| self.has_thread(at)))
+    }
+
+    /// The calls of a thread that are wanted, by start.
+    pub(super) fn calls_of_thread(&self, thread: usize) -> impl Iterator<Item = Call> {
+        let calls = self.trace.thread_calls(thread).filter(|_| self.has_thread(thread));
+        self.wanted(calls.into_iter().flatten())
+    }
+
+    /// Those of `calls` that are wanted, which come by start.
+    fn wanted(&self, calls: impl Iterator<Item = Call>) -> impl Iterator<Item = Call> {
+        let calls = calls.take_while(|call| {
+            self.to.is_none() || !self.is_too_late(self.trace.nanoseconds(call.start))
+        });
+        calls.filter(|call| {
+            if self.is_all {
+                return true;
+            }
+            let (start, end) = self.times(call);
+            self.is_wanted(call, start, end)
+        })
     }
 
     fn is_in(&self, functions: Option<&Vec<bool>>, number: Option<u32>) -> bool {

@@ -103,7 +103,7 @@ impl App<'_, '_> {
     fn name_of(&self, last: Last) -> String {
         match last {
             Last::Function(number) => self.loading.name(number),
-            Last::Process(at) => program_name(self.trace(), at),
+            Last::Process(at, _) => program_name(self.trace(), at),
         }
     }
 

@@ -33,7 +33,7 @@ impl<'t> Loading<'t> {
         let trace = self.names.trace;
         let selection = Selection::default();
         let filter = selection.filter(trace);
-        let scope = Scope { trace, filter: &filter, has_times: self.has_times(), most: MOST };
+        let scope = Scope { most: MOST, ..Scope::of(trace, &filter, self.has_times()) };
         let tree = Tree::of(&collect(&scope, self.progress), self.has_times());
         let short = short_names(self.names, &tree, false);
         let _ = self.tree.set((tree, short));

@@ -69,7 +69,7 @@ impl TreeView {
     pub(super) fn function(&self, tree: &Tree) -> Option<u32> {
         match tree.nodes.get(self.node()?)?.last {
             Last::Function(number) => Some(number),
-            Last::Process(_) => None,
+            Last::Process(..) => None,
         }
     }
 

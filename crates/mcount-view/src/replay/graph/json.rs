@@ -25,7 +25,7 @@ pub(super) fn print(out: &mut impl Write, graph: &Graph<'_, '_, '_>) -> io::Resu
         |at: usize| tree.nodes.get(at).is_some_and(|node| graph.is_worth(node.total(), whole));
     let starts_with_process = tree.roots.first().and_then(|at| tree.nodes.get(*at));
     let starts_with_process =
-        starts_with_process.is_some_and(|node| matches!(node.last, Last::Process(_)));
+        starts_with_process.is_some_and(|node| matches!(node.last, Last::Process(..)));
     let deepest = graph.manner.depth + usize::from(starts_with_process);
     while let Some((at, depth, parent)) = rest.pop() {
         let Some(node) = tree.nodes.get(at) else { continue };
@@ -69,7 +69,7 @@ fn paths(out: &mut impl Write, graph: &Graph<'_, '_, '_>, paths: &[usize]) -> io
 fn name(graph: &Graph<'_, '_, '_>, last: Last) -> String {
     match last {
         Last::Function(number) => graph.names.function(number).json.clone(),
-        Last::Process(at) => json_string(&program_name(graph.names.trace, at)),
+        Last::Process(at, _) => json_string(&program_name(graph.names.trace, at)),
     }
 }
 
@@ -89,7 +89,7 @@ fn node(
     let name = name(graph, node.last);
     write!(out, "{{\"parent\":{},", json!(parent))?;
     match node.last {
-        Last::Process(_) => {
+        Last::Process(..) => {
             write!(out, "\"process\":{name},\"function\":null,\"module\":null,\"address\":null,")?;
         }
         Last::Function(number) => {

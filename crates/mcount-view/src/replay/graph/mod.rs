@@ -83,7 +83,7 @@ pub fn print(
     let names = Names::new(trace);
     let filter = selection.filter(trace);
     let has_times = trace.has_times() && !trace.header.has_only_entries;
-    let scope = Scope { trace, filter: &filter, has_times, most: MOST };
+    let scope = Scope { most: MOST, ..Scope::of(trace, &filter, has_times) };
     let whole = Tree::of(&collect(&scope, progress), has_times);
     let paths = manner
         .function
@@ -130,7 +130,7 @@ fn unknown(names: &Names<'_, '_>, pattern: &Pattern) -> String {
 pub(crate) fn short_names(names: &Names<'_, '_>, tree: &Tree, is_full: bool) -> ShortNames {
     let functions = tree.nodes.iter().filter_map(|node| match node.last {
         Last::Function(number) => Some(number),
-        Last::Process(_) => None,
+        Last::Process(..) => None,
     });
     ShortNames::new(names, functions, is_full)
 }

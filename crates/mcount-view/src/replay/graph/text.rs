@@ -62,7 +62,7 @@ impl<W: Write> Printer<'_, '_, '_, '_, W> {
     fn name(&self, last: Last) -> String {
         match last {
             Last::Function(number) => printable(self.short.get(number)).into_owned(),
-            Last::Process(at) => program_name(self.graph.names.trace, at),
+            Last::Process(at, _) => program_name(self.graph.names.trace, at),
         }
     }
 
@@ -165,7 +165,7 @@ impl<W: Write> Printer<'_, '_, '_, '_, W> {
         let total = |at: &usize| tree.nodes.get(*at).map_or(0, Node::total);
         // A process is no function.
         let is_process = |at: &usize| {
-            tree.nodes.get(*at).is_some_and(|node| matches!(node.last, Last::Process(_)))
+            tree.nodes.get(*at).is_some_and(|node| matches!(node.last, Last::Process(..)))
         };
         let starts_with_process = tree.roots.first().is_some_and(is_process);
         let is_too_deep = depth >= self.graph.manner.depth + usize::from(starts_with_process);
