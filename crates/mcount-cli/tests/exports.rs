@@ -5,10 +5,13 @@
 use clap::ValueEnum;
 use mcount_trace::{End, Writer};
 use mcount_view::replay::stats::{self, By};
-use mcount_view::replay::{CallFormat, Clock, Field, Manner, Progress, Selection, Weight, print};
+use mcount_view::replay::{
+    CallFormat, Clock, Field, Manner, Progress, Selection, Weight, print, write_parquet,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use testkit::room::Room;
 use testkit::test;
@@ -347,6 +350,7 @@ fn print_all(bytes: &[u8]) {
 }
 
 fn print_trace(trace: &mcount_trace::Trace<'_>) {
+    write_tables(trace);
     let progress = Progress::new(trace, None);
     let selection = Selection { from: 20, ..Selection::default() };
     for selection in [Selection::default(), selection] {
@@ -376,6 +380,32 @@ fn print_trace(trace: &mcount_trace::Trace<'_>) {
                 .unwrap();
         }
     }
+}
+
+/// How folders and requests are written.
+fn plain(format: CallFormat) -> Manner {
+    Manner {
+        format,
+        has_colour: false,
+        has_simple_names: false,
+        fields: Vec::new(),
+        weight: Weight::Time,
+        clock: Clock::Trace,
+        lines: None,
+    }
+}
+
+/// Writes tables of one in eight traces: files take long.
+fn write_tables(trace: &mcount_trace::Trace<'_>) {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    if !COUNT.fetch_add(1, Ordering::Relaxed).is_multiple_of(8) {
+        return;
+    }
+    let room = Room::new().unwrap();
+    let path = room.put("t.mcount", b"").unwrap();
+    let (folder, manner) = (room.path("tables"), plain(CallFormat::Parquet));
+    let progress = Progress::new(trace, None);
+    write_parquet(&folder, &path, trace, &Selection::default(), &manner, &progress).unwrap();
 }
 
 const FORMATS: [CallFormat; 9] = [

@@ -1,4 +1,4 @@
-//! Profiles that `mcount replay` makes of traces (pprof, callgrind, firefox), read by the programs that they are
+//! Profiles and tables that `mcount replay` makes of traces (pprof, callgrind, firefox, parquet), read by the programs that they are
 //! for, or by a script. All have the numbers of `mcount stats`.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
@@ -7,9 +7,11 @@ use mcount_trace::{End, ThreadId, Writer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use testkit::room::Room;
 use testkit::test;
 use testkit::tools::need;
+use testkit::trial::ignore;
 
 fn main() -> std::process::ExitCode {
     testkit::trial::main()
@@ -316,5 +318,119 @@ fn a_full_disk_and_a_broken_pipe() {
             "{names:?}"
         );
         let _ = std::fs::remove_file(room.path("out"));
+    }
+}
+
+/// Reads tables with DuckDB: how often each function was called, and its self time; and how many rows the other tables have.
+const DUCKDB: &str = r#"
+import duckdb, json, sys
+table = lambda name: f"read_parquet('tables/{name}/**/*.parquet', hive_partitioning=true, hive_types={{'build': VARCHAR}})"
+rows = lambda query: duckdb.sql(query).fetchall()
+calls = rows(f"select function, count(*), sum(self_ns), count(*) - count(duration_ns) from {table('calls')} group by 1")
+joined = rows(f"""select count(*) from {table('calls')} c join {table('functions')} f using (build, trace, function_id)
+    join {table('threads')} t using (build, trace, process, thread) where f.function = c.function""")
+others = {name: rows(f"select count(*) from {table(name)}")[0][0] for name in ["functions", "threads", "processes"]}
+start = rows(f"select min(trace_start)::varchar, count(distinct build) from {table('processes')}")[0]
+print(json.dumps(dict(calls=calls, joined=joined[0][0], others=others, start=start)))
+"#;
+
+#[test]
+fn duckdb_counts_as_stats_does() {
+    // Debian doesn't have it: `pip install duckdb`.
+    need_module("duckdb");
+    for (room, selection) in rooms() {
+        room.put("duckdb.sql.py", DUCKDB.as_bytes()).unwrap();
+        let replay = ["replay", "--format", "parquet", "-o", "tables", "t.mcount"];
+        for _ in 0..2 {
+            // The second one replaces the first.
+            mcount(&room, &[&replay[..], selection].concat());
+        }
+        let said = run(&room, "python3", &["duckdb.sql.py"]);
+        let said: Value = serde_json::from_str(&said).unwrap();
+        let (mut stats, mut all) = (stats(&room, selection), 0);
+        for row in said["calls"].as_array().unwrap() {
+            let name = row[0].as_str().unwrap().replace("\\t", "\t");
+            let expected = stats.remove(&name).unwrap();
+            all += expected.calls;
+            assert_eq!(row[1].as_u64(), Some(expected.calls), "{row}");
+            // Calls that hadn't ended have no self time.
+            if row[3] == 0 {
+                assert_eq!(row[2].as_u64(), Some(expected.own), "{row}");
+            }
+        }
+        assert!(stats.is_empty(), "{stats:?}");
+        assert_eq!(said["joined"].as_u64(), Some(all));
+        assert_eq!(said["others"]["processes"], 3);
+        assert!(said["start"][0].as_str().unwrap().starts_with("2023-11-14 22:13:20"), "{said}");
+    }
+}
+
+/// A table of call sites has the rows that are printed.
+#[test]
+fn duckdb_reads_call_sites() {
+    need_module("duckdb");
+    let room = Room::new().unwrap();
+    room.put_prebuilt("one.o", "x86_64-pg").unwrap();
+    let script = "\"$0\" scan --format parquet one.o | cat > t.parquet && \"$0\" scan --format csv one.o > t.csv && \
+                  \"$0\" scan --count --by section --format parquet one.o > counts.parquet";
+    run(&room, "sh", &["-c", script, MCOUNT]);
+    let script = "import csv, duckdb\n\
+                  text = lambda one: '' if one is None else str(one).lower() if isinstance(one, bool) else str(one)\n\
+                  found = duckdb.sql(\"select * from 't.parquet'\")\n\
+                  rows = [found.columns] + [[text(one) for one in row] for row in found.fetchall()]\n\
+                  assert rows == list(csv.reader(open('t.csv'))), rows\n\
+                  counts = duckdb.sql(\"select sum(count) from 'counts.parquet'\").fetchall()[0][0]\n\
+                  print(len(rows) - 1 - counts, counts > 0)";
+    assert_eq!(run(&room, "python3", &["-c", script]), "0 True\n");
+}
+
+/// Ends the test if Python doesn't have a module.
+fn need_module(name: &str) {
+    let import = format!("import {name}");
+    let outcome = Command::new("python3").args(["-c", &import]).output();
+    if !outcome.is_ok_and(|outcome| outcome.status.success()) {
+        ignore(format!("not installed: {name}, of Python"));
+    }
+}
+
+/// Builds of programs are folders, as Hive has them; after an error, there's nothing new.
+#[test]
+fn tables_are_in_folders() {
+    need(["gcc", "bash"]);
+    let room = Room::new().unwrap();
+    room.put("p.c", b"int main(void) { return 0; }").unwrap();
+    run(
+        &room,
+        "gcc",
+        &["-fpatchable-function-entry=5", "-Wl,--build-id=0x0123456789abcdef", "-o", "p", "p.c"],
+    );
+    mcount(&room, &["trace", "--plain", "-o", "t.mcount", "--", "./p"]);
+    mcount(&room, &["replay", "--format", "parquet", "-o", "deep/tables", "t.mcount"]);
+    let listed = run(&room, "bash", &["-c", "cd deep/tables && find . -type f | sort"]);
+    let expected = ["calls", "functions", "processes", "threads"];
+    let found: Vec<&str> = listed.lines().collect();
+    assert_eq!(found.len(), 4, "{listed}");
+    for (path, table) in found.iter().zip(expected) {
+        assert!(path.starts_with(&format!("./{table}/build=0123456789abcdef/t-")), "{path}");
+        assert_eq!(Path::new(path).extension().unwrap(), "parquet", "{path}");
+        let bytes = room.get(&format!("deep/tables/{path}")).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    }
+    let script =
+        "ulimit -f 0; trap '' XFSZ; \"$0\" replay --format parquet -o none/tables t.mcount";
+    let outcome = room.run(Path::new("bash"), &["-c", script, MCOUNT]).unwrap();
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(!room.names().unwrap().contains(&"none".to_owned()), "{outcome:?}");
+}
+
+#[test]
+fn options_that_need_each_other() {
+    let room = made(false);
+    let table: [(&[&str], &str); 1] =
+        [(&["--format", "parquet"], "--format parquet needs --output DIR")];
+    for (arguments, expected) in table {
+        let all = [&["replay"], arguments, &["t.mcount"]].concat();
+        let found = room.run(Path::new(MCOUNT), &all).unwrap();
+        assert_eq!((found.code, found.stderr), (Some(2), format!("mcount: {expected}\n")));
     }
 }

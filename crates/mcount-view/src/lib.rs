@@ -5,6 +5,7 @@ use mcount_symbols::{debug, names, pattern};
 
 pub mod compare;
 pub mod packing;
+pub mod parquet;
 pub mod replay;
 pub mod report;
 #[cfg(feature = "tui")]

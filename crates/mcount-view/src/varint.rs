@@ -1,4 +1,4 @@
-//! Numbers as protocol buffers write them.
+//! Numbers as protocol buffers and Thrift write them.
 
 /// Appends a number in groups of 7 bits, the lowest first.
 pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {

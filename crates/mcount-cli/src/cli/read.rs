@@ -1,9 +1,9 @@
 //! `mcount scan` and `mcount list`: reading, and printing what was found.
 
 use super::btf::{BtfArgs, BtfReader};
-use super::complain;
 use super::many::{FileResult, over, report};
 use super::options::{InputArgs, ManyArgs, OptionArgs};
+use super::{SUCCESS, complain};
 use crate::archive::{self, Members};
 use crate::commit::Failure;
 use crate::debug::Sections;
@@ -27,7 +27,7 @@ pub(super) struct ReadArgs {
     /// objects; - for standard input
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// How to print: aligned text, a JSON object per line, or comma-separated values
+    /// How to print: aligned text, a JSON object per line, comma-separated values, or a table for DuckDB and Spark
     #[arg(long, value_enum, default_value = "text")]
     format: SiteFormat,
     /// Print the names of Rust and C++ functions as their source has them
@@ -171,10 +171,10 @@ impl Reading<'_> {
 
 /// Prints the sites of each file; the exit code.
 fn print(arguments: &ReadArgs, results: Vec<FileResult<Listing>>) -> io::Result<u8> {
-    let export = arguments.format.export();
+    let mut export = arguments.format.export();
     let mut out = buffered(arguments.format);
     export.head(&mut out)?;
-    report(results, |label, listing| {
+    let code = report(results, |label, listing| {
         export.sites(&mut out, arguments.demangle, label, listing)?;
         // What we say about a file comes before what we say about the next, on both streams.
         out.flush()?;
@@ -189,7 +189,12 @@ fn print(arguments: &ReadArgs, results: Vec<FileResult<Listing>>) -> io::Result<
             complain(&format!("{label}: {functions} of {own} {how}"));
         }
         Ok(())
-    })
+    })?;
+    match export.tail(&mut out) {
+        // The reader has enough; a file failed before.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe && code != SUCCESS => Ok(code),
+        done => done.map(|()| code),
+    }
 }
 
 /// Prints how many sites there are; the exit code.

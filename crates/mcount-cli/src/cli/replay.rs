@@ -10,7 +10,7 @@ use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
 use crate::replay::{
     CallFormat, Clock, Field, Manner, Progress, Selection, SourceLines, Weight, parse_time, print,
-    write_uftrace,
+    write_parquet, write_uftrace,
 };
 use crate::words::counted;
 use clap::{Args, ValueEnum, ValueHint};
@@ -49,11 +49,12 @@ pub(super) struct ReplayArgs {
     trace: PathBuf,
     /// How to print: a call graph; one JSON object per call; comma-separated values; folded stacks for
     /// flame graph programs; JSON for chrome://tracing; protocol buffers for Perfetto; a profile for go tool
-    /// pprof, for KCachegrind (callgrind) or for profiler.firefox.com; or a folder that
-    /// uftrace reads
+    /// pprof, for KCachegrind (callgrind) or for profiler.firefox.com; tables for DuckDB and Spark; or a folder
+    /// that uftrace reads
     #[arg(long, value_enum, default_value = "text")]
     format: CallFormat,
-    /// Write to this file; for --format uftrace, the folder to write, which must not exist
+    /// Write to this file; for --format parquet, below this folder; for --format uftrace, to this folder, which
+    /// must not exist
     #[arg(short, long, value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
     output: Option<PathBuf>,
     /// The columns of text, from left to right
@@ -218,6 +219,9 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
             return Err(io::Error::other("the trace has no time of CLOCK_MONOTONIC"));
         }
         match (manner.format, output) {
+            (CallFormat::Parquet, Some(folder)) => {
+                write_parquet(folder, &arguments.trace, trace, selection, &manner, progress)
+            }
             (CallFormat::Uftrace, Some(folder)) => {
                 let left_out = write_uftrace(folder, trace, selection, &manner, progress)?;
                 if left_out > 0 {

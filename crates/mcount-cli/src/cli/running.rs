@@ -7,9 +7,10 @@ use super::{FOUND, SUCCESS, complain};
 use crate::btf::{self, Base, Functions, Prototype};
 use crate::commit::Failure;
 use crate::files::read_to_end;
-use crate::output::{SiteFormat, csv_lines, stdout};
+use crate::output::{ParquetTable, SiteFormat, csv_lines, stdout};
 use crate::words::{counted, printable};
 use mcount::source_name;
+use mcount_view::parquet::{Field, Kind};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -140,10 +141,30 @@ pub(super) fn print(path: &Path, arguments: &ReadArgs) -> io::Result<u8> {
                 });
                 csv_lines(&mut out, [head].into_iter().chain(rows))?;
             }
+            SiteFormat::Parquet => parquet(&mut out, &file, &rows)?,
         }
     }
     out.flush()?;
     Ok(SUCCESS)
+}
+
+const FIELDS: &[Field] = &[
+    Field::new("file", Kind::Text),
+    Field::new("symbol", Kind::Text),
+    Field::optional("module", Kind::Text),
+    Field::optional("btf", Kind::Boolean),
+];
+
+fn parquet(out: &mut dyn Write, file: &str, rows: &[(Line, Option<bool>)]) -> io::Result<()> {
+    let mut table = ParquetTable::new(FIELDS);
+    for (Line { name, module }, btf) in rows {
+        table.text(0, file);
+        table.text(1, name);
+        table.maybe_text(2, module.as_deref());
+        table.maybe_number(3, btf.map(i64::from));
+        table.end_row(out)?;
+    }
+    table.finish(out)
 }
 
 /// The functions to print, and whether BTF has each, if that is wanted.

@@ -28,12 +28,12 @@ const HEADINGS: [&str; 16] = [
 ];
 
 impl Export for Csv {
-    fn head(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn head(&mut self, out: &mut dyn Write) -> io::Result<()> {
         write_all(out, [HEADINGS])
     }
 
     fn sites(
-        &self,
+        &mut self,
         out: &mut dyn Write,
         demangle: bool,
         label: &Label,
@@ -43,7 +43,7 @@ impl Export for Csv {
     }
 
     fn counts(
-        &self,
+        &mut self,
         out: &mut dyn Write,
         what: &str,
         counts: &[(String, usize)],

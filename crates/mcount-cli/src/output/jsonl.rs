@@ -12,7 +12,7 @@ pub(super) struct Jsonl;
 
 impl Export for Jsonl {
     fn sites(
-        &self,
+        &mut self,
         out: &mut dyn Write,
         demangle: bool,
         label: &Label,
@@ -22,7 +22,7 @@ impl Export for Jsonl {
     }
 
     fn counts(
-        &self,
+        &mut self,
         out: &mut dyn Write,
         what: &str,
         counts: &[(String, usize)],

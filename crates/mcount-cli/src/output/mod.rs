@@ -2,9 +2,11 @@
 
 mod csv;
 mod jsonl;
+mod parquet;
 mod text;
 
 pub(crate) use self::csv::write_all as csv_lines;
+pub(crate) use self::parquet::Table as ParquetTable;
 use crate::debug::lines::Line;
 use crate::inputs::Label;
 pub(crate) use crate::names::name_of;
@@ -24,16 +26,19 @@ pub enum SiteFormat {
     Jsonl,
     /// Comma-separated values (RFC 4180), the first line names them.
     Csv,
+    /// A table for DuckDB and Spark.
+    Parquet,
 }
 
 impl SiteFormat {
     /// What prints it.
     #[must_use]
-    pub fn export(self) -> &'static dyn Export {
+    pub fn export(self) -> Box<dyn Export> {
         match self {
-            Self::Text => &text::Text,
-            Self::Jsonl => &jsonl::Jsonl,
-            Self::Csv => &csv::Csv,
+            Self::Text => Box::new(text::Text),
+            Self::Jsonl => Box::new(jsonl::Jsonl),
+            Self::Csv => Box::new(csv::Csv),
+            Self::Parquet => Box::new(parquet::Sites::default()),
         }
     }
 }
@@ -45,7 +50,7 @@ pub trait Export {
     /// # Errors
     ///
     /// Those of `out`.
-    fn head(&self, _out: &mut dyn Write) -> io::Result<()> {
+    fn head(&mut self, _out: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
@@ -56,7 +61,7 @@ pub trait Export {
     ///
     /// Those of `out`.
     fn sites(
-        &self,
+        &mut self,
         out: &mut dyn Write,
         demangle: bool,
         label: &Label,
@@ -68,8 +73,21 @@ pub trait Export {
     /// # Errors
     ///
     /// Those of `out`.
-    fn counts(&self, out: &mut dyn Write, what: &str, counts: &[(String, usize)])
-    -> io::Result<()>;
+    fn counts(
+        &mut self,
+        out: &mut dyn Write,
+        what: &str,
+        counts: &[(String, usize)],
+    ) -> io::Result<()>;
+
+    /// Prints what comes after all sites.
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    fn tail(&mut self, _out: &mut dyn Write) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The sites of one file, with what is known of each.

@@ -13,7 +13,7 @@ pub(super) struct Text;
 
 impl Export for Text {
     fn sites(
-        &self,
+        &mut self,
         out: &mut dyn Write,
         demangle: bool,
         label: &Label,
@@ -24,7 +24,7 @@ impl Export for Text {
     }
 
     fn counts(
-        &self,
+        &mut self,
         out: &mut dyn Write,
         _what: &str,
         counts: &[(String, usize)],

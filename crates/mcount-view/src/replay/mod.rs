@@ -12,6 +12,7 @@ pub mod graph;
 mod jsonl;
 mod lanes;
 mod parallel;
+mod parquet;
 mod perfetto;
 mod pprof;
 mod progress;
@@ -31,6 +32,7 @@ use parallel::PrintJob;
 
 pub use fields::Field;
 pub use folded::Weight;
+pub use parquet::write_parquet;
 pub use progress::Progress;
 pub use select::Selection;
 pub use short::short_name;
@@ -68,6 +70,8 @@ pub enum CallFormat {
     Callgrind,
     /// A profile for the Firefox Profiler.
     Firefox,
+    /// Tables for DuckDB and Spark, in a folder.
+    Parquet,
     /// A folder that uftrace reads.
     Uftrace,
 }
@@ -76,7 +80,7 @@ impl CallFormat {
     /// Is it a folder?
     #[must_use]
     pub fn is_folder(self) -> bool {
-        self == Self::Uftrace
+        matches!(self, Self::Parquet | Self::Uftrace)
     }
 }
 
@@ -109,7 +113,8 @@ impl Manner {
             | CallFormat::Csv
             | CallFormat::Pprof
             | CallFormat::Callgrind
-            | CallFormat::Firefox => true,
+            | CallFormat::Firefox
+            | CallFormat::Parquet => true,
             CallFormat::Folded
             | CallFormat::Chrome
             | CallFormat::Perfetto
@@ -162,8 +167,8 @@ pub fn print(
         CallFormat::Pprof => pprof::print(&mut out, &work, manner.lines.as_ref())?,
         CallFormat::Callgrind => callgrind::print(&mut out, &work, manner.lines.as_ref())?,
         CallFormat::Firefox => firefox::print(&mut out, &work, manner.lines.as_ref())?,
-        // That is a folder: see `write_uftrace`.
-        CallFormat::Uftrace => {}
+        // These are folders: see `write_parquet` and `write_uftrace`.
+        CallFormat::Parquet | CallFormat::Uftrace => {}
     }
     out.flush()
 }
