@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
 use clap::ValueEnum;
+use mcount_symbols::pattern::{Language, Pattern};
 use mcount_trace::{End, Writer};
 use mcount_view::replay::stats::{self, By};
 use mcount_view::replay::{
-    CallFormat, Clock, Field, Manner, Progress, Selection, Weight, print, write_parquet,
+    CallFormat, Clock, Field, Manner, Progress, Requests, Selection, Weight, print, write_otlp,
+    write_parquet,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -351,6 +353,7 @@ fn print_all(bytes: &[u8]) {
 
 fn print_trace(trace: &mcount_trace::Trace<'_>) {
     write_tables(trace);
+    write_requests(trace);
     let progress = Progress::new(trace, None);
     let selection = Selection { from: 20, ..Selection::default() };
     for selection in [Selection::default(), selection] {
@@ -406,6 +409,16 @@ fn write_tables(trace: &mcount_trace::Trace<'_>) {
     let (folder, manner) = (room.path("tables"), plain(CallFormat::Parquet));
     let progress = Progress::new(trace, None);
     write_parquet(&folder, &path, trace, &Selection::default(), &manner, &progress).unwrap();
+}
+
+/// Writes each call as one of a request, to nowhere.
+fn write_requests(trace: &mcount_trace::Trace<'_>) {
+    let functions = Pattern::all(&["*".to_owned()], Language::Glob).unwrap();
+    let (requests, manner) = (Requests { functions }, plain(CallFormat::Otlp));
+    let progress = Progress::new(trace, None);
+    let of = (&Selection::default(), &requests);
+    // It's an error if the trace has no times.
+    let _ = write_otlp(trace, of, &manner, &progress, &mut |_| Ok(()));
 }
 
 const FORMATS: [CallFormat; 9] = [

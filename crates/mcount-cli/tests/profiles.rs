@@ -1,4 +1,4 @@
-//! Profiles and tables that `mcount replay` makes of traces (pprof, callgrind, firefox, parquet), read by the programs that they are
+//! Profiles and tables that `mcount replay` makes of traces (pprof, callgrind, firefox, parquet, otlp), read by the programs that they are
 //! for, or by a script. All have the numbers of `mcount stats`.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
@@ -6,6 +6,7 @@ use mcount_trace::layout::header;
 use mcount_trace::{End, ThreadId, Writer};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use testkit::room::Room;
@@ -423,11 +424,150 @@ fn tables_are_in_folders() {
     assert!(!room.names().unwrap().contains(&"none".to_owned()), "{outcome:?}");
 }
 
+/// Reads t.otlp with the classes of OpenTelemetry's own package, and says what's in each trace.
+const OTLP: &str = r#"
+import collections, json
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+data = open("t.otlp", "rb").read()
+traces = TracesData.FromString(data)
+size = traces.ByteSize()
+traces.DiscardUnknownFields()
+assert traces.ByteSize() == size, "fields that the schema doesn't have"
+spans = [(resource, span) for resource in traces.resource_spans for scope in resource.scope_spans for span in scope.spans]
+known = {(span.trace_id, span.span_id): span for _, span in spans}
+assert len(known) == len(spans)
+roots = 0
+for resource, span in spans:
+    assert len(span.trace_id) == 16 and len(span.span_id) == 8
+    assert span.end_time_unix_nano >= span.start_time_unix_nano >= 1_700_000_000_000_000_000
+    if span.parent_span_id:
+        parent = known[span.trace_id, span.parent_span_id]
+        assert parent.start_time_unix_nano <= span.start_time_unix_nano
+        assert parent.end_time_unix_nano >= span.end_time_unix_nano
+    else:
+        roots += 1
+        assert span.kind == span.SPAN_KIND_SERVER
+keys = {one.key for resource in traces.resource_spans for one in resource.resource.attributes}
+attributes = {one.key for _, span in spans for one in span.attributes}
+print(json.dumps(dict(roots=roots, spans=len(spans), names=collections.Counter(span.name for _, span in spans),
+                      keys=sorted(keys), attributes=sorted(attributes))))
+"#;
+
+const REQUEST: &str = "shop::Inventory::reserve*";
+
+/// Of calls in the order of starts, how often each function is called in a request.
+fn in_requests(room: &Room) -> (u64, BTreeMap<String, u64>) {
+    let (mut roots, mut names) = (0, BTreeMap::new());
+    // The depth of the request that a thread is in.
+    let mut within: BTreeMap<u64, u64> = BTreeMap::new();
+    for line in mcount(room, &["replay", "--format", "jsonl", "t.mcount"]).lines() {
+        let call: Value = serde_json::from_str(line).unwrap();
+        let (thread, depth) = (call["thread"].as_u64().unwrap(), call["depth"].as_u64().unwrap());
+        let name = call["function"].as_str().unwrap();
+        if within.get(&thread).is_some_and(|outer| depth <= *outer) {
+            within.remove(&thread);
+        }
+        if !within.contains_key(&thread) && name.starts_with("shop::Inventory::reserve") {
+            within.insert(thread, depth);
+            roots += 1;
+        }
+        if within.contains_key(&thread) {
+            *names.entry(name.replace('\t', "\\t")).or_default() += 1;
+        }
+    }
+    (roots, names)
+}
+
+#[test]
+fn opentelemetry_reads_requests() {
+    // Debian doesn't have it: `pip install opentelemetry-proto`.
+    need_module("opentelemetry.proto.trace.v1.trace_pb2");
+    let room = made(true);
+    room.put("otlp.py", OTLP.as_bytes()).unwrap();
+    let replay = ["replay", "--format", "otlp", "--request", REQUEST, "-o", "t.otlp", "t.mcount"];
+    mcount(&room, &replay);
+    let said: Value = serde_json::from_str(&run(&room, "python3", &["otlp.py"])).unwrap();
+    let (roots, names) = in_requests(&room);
+    assert_eq!(said["roots"].as_u64(), Some(roots));
+    assert_eq!(said["names"], serde_json::to_value(&names).unwrap());
+    assert!(said["spans"].as_u64().unwrap() > 100, "{said}");
+    for key in ["service.name", "process.pid", "process.executable.path"] {
+        assert!(said["keys"].as_array().unwrap().iter().any(|one| one == key), "{said}");
+    }
+}
+
+/// A decoder that knows no schema finds a span for each call of a request, and none that are shorter than asked for.
+#[test]
+fn spans_over_a_threshold() {
+    need(["protoc", "sh"]);
+    let room = made(false);
+    let (_, names) = in_requests(&room);
+    let all: u64 = names.values().sum();
+    let spans = |options: &str| {
+        let script = format!(
+            "\"$0\" replay --format otlp --request '{REQUEST}' {options} t.mcount | protoc --decode_raw"
+        );
+        let text = run(&room, "sh", &["-c", &script, MCOUNT]);
+        // Span.start_time_unix_nano.
+        text.lines().filter(|line| line.trim_start().starts_with("7: 0x")).count() as u64
+    };
+    assert_eq!(spans(""), all);
+    let fewer = spans("--min-duration 1ms");
+    assert!(fewer < all && fewer > 0, "{fewer} of {all}");
+}
+
+/// A collector that's down at first, and then busy.
+const COLLECTOR: &str = r#"
+import http.server, sys, time
+time.sleep(0.5)
+count = 0
+class Collector(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        global count
+        count += 1
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        right = self.path == "/v1/traces" and self.headers["Content-Type"] == "application/x-protobuf"
+        code = 503 if count < 3 else 200 if right else 400
+        if code == 200:
+            open("sent", "ab").write(body)
+        self.send_response(code)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Collector)
+server.serve_forever()
+"#;
+
+#[test]
+fn a_collector_that_is_down_at_first() {
+    need(["python3"]);
+    let room = made(true);
+    room.put("collector.py", COLLECTOR.as_bytes()).unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let arguments = ["collector.py", &port.to_string()];
+    let mut collector = room.command(Path::new("python3"), &arguments).spawn().unwrap();
+    let url = format!("http://127.0.0.1:{port}");
+    let replay = ["replay", "--format", "otlp", "--request", REQUEST];
+    let sent = room.run(Path::new(MCOUNT), &[&replay[..], &["--send", &url, "t.mcount"]].concat());
+    collector.kill().unwrap();
+    collector.wait().unwrap();
+    let sent = sent.unwrap();
+    let warning = "mcount: warning: t.mcount: probes can't be placed in 2 functions\n";
+    assert_eq!((sent.code, sent.stderr.as_str()), (Some(0), warning));
+    mcount(&room, &[&replay[..], &["-o", "t.otlp", "t.mcount"]].concat());
+    assert!(room.get("sent").unwrap() == room.get("t.otlp").unwrap());
+}
+
 #[test]
 fn options_that_need_each_other() {
     let room = made(false);
-    let table: [(&[&str], &str); 1] =
-        [(&["--format", "parquet"], "--format parquet needs --output DIR")];
+    let table: [(&[&str], &str); 4] = [
+        (&["--format", "otlp"], "--format otlp needs --request FUNCTION"),
+        (&["--request", "f"], "--request needs --format otlp"),
+        (&["--send", "http://localhost"], "--send needs --format otlp"),
+        (&["--format", "parquet"], "--format parquet needs --output DIR"),
+    ];
     for (arguments, expected) in table {
         let all = [&["replay"], arguments, &["t.mcount"]].concat();
         let found = room.run(Path::new(MCOUNT), &all).unwrap();

@@ -9,8 +9,8 @@ use crate::packing::write_beside;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
 use crate::replay::{
-    CallFormat, Clock, Field, Manner, Progress, Selection, SourceLines, Weight, parse_time, print,
-    write_parquet, write_uftrace,
+    CallFormat, Clock, Collector, Field, Manner, Progress, Requests, Selection, SourceLines,
+    Weight, parse_time, parse_url, print, write_otlp, write_parquet, write_uftrace,
 };
 use crate::words::counted;
 use clap::{Args, ValueEnum, ValueHint};
@@ -49,8 +49,8 @@ pub(super) struct ReplayArgs {
     trace: PathBuf,
     /// How to print: a call graph; one JSON object per call; comma-separated values; folded stacks for
     /// flame graph programs; JSON for chrome://tracing; protocol buffers for Perfetto; a profile for go tool
-    /// pprof, for KCachegrind (callgrind) or for profiler.firefox.com; tables for DuckDB and Spark; or a folder
-    /// that uftrace reads
+    /// pprof, for KCachegrind (callgrind) or for profiler.firefox.com; tables for DuckDB and Spark; traces of
+    /// requests for OpenTelemetry; or a folder that uftrace reads
     #[arg(long, value_enum, default_value = "text")]
     format: CallFormat,
     /// Write to this file; for --format parquet, below this folder; for --format uftrace, to this folder, which
@@ -78,6 +78,14 @@ pub(super) struct ReplayArgs {
     /// What folded stacks count: nanoseconds in a function but not in what it called; or calls
     #[arg(long, value_enum, default_value = "time")]
     weight: Weight,
+    /// For --format otlp: make a trace of each call of these functions, with what it calls as spans; may be
+    /// given again
+    #[arg(long, value_name = "GLOB")]
+    request: Vec<String>,
+    /// For --format otlp: send to a collector, such as http://localhost:4318, again and again for a minute while
+    /// it is down
+    #[arg(long, value_name = "URL", value_parser = parse_url, conflicts_with = "output")]
+    send: Option<Collector>,
     #[command(flatten)]
     selection: SelectionArgs,
 }
@@ -93,6 +101,21 @@ impl ReplayArgs {
             }
             output if self.format.is_folder() => Ok(output.as_ref()),
             output => Ok(output.as_ref().filter(|path| !is_standard(path))),
+        }
+    }
+
+    /// The calls that begin traces, if that's the format.
+    fn requests(&self) -> Result<Option<Requests>, String> {
+        let is_otlp = self.format == CallFormat::Otlp;
+        match (is_otlp, self.request.is_empty()) {
+            (true, true) => Err("--format otlp needs --request FUNCTION".to_owned()),
+            (false, false) => Err("--request needs --format otlp".to_owned()),
+            _ if !is_otlp && self.send.is_some() => Err("--send needs --format otlp".to_owned()),
+            (false, true) => Ok(None),
+            (true, false) => {
+                let language = self.selection.language();
+                Ok(Some(Requests { functions: Pattern::all(&self.request, language)? }))
+            }
         }
     }
 }
@@ -204,9 +227,9 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
     if arguments.lines && !manner.can_have_lines() {
         return Ok(complain("--lines: folded, chrome, perfetto and uftrace have no source lines"));
     }
-    let output = match arguments.output() {
-        Ok(output) => output,
-        Err(error) => return Ok(complain(&error)),
+    let (output, requests) = match (arguments.output(), arguments.requests()) {
+        (Ok(output), Ok(requests)) => (output, requests),
+        (Err(error), _) | (_, Err(error)) => return Ok(complain(&error)),
     };
     let is_monotonic = arguments.clock == Clock::Monotonic;
     with_trace(&arguments.trace, &arguments.selection, |trace, selection, progress| {
@@ -217,6 +240,17 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
         let manner = Manner { lines, ..manner };
         if is_monotonic && trace.header.start_monotonic == 0 {
             return Err(io::Error::other("the trace has no time of CLOCK_MONOTONIC"));
+        }
+        let write = |out: &mut dyn io::Write| match &requests {
+            Some(requests) => {
+                let take = &mut |piece: &[u8]| out.write_all(piece);
+                write_otlp(trace, (selection, requests), &manner, progress, take)
+            }
+            None => print(out, trace, selection, &manner, progress),
+        };
+        if let (Some(requests), Some(to)) = (&requests, &arguments.send) {
+            let send = &mut |piece: &[u8]| to.send(piece);
+            return write_otlp(trace, (selection, requests), &manner, progress, send);
         }
         match (manner.format, output) {
             (CallFormat::Parquet, Some(folder)) => {
@@ -230,13 +264,11 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
                 Ok(())
             }
             (_, Some(path)) => {
-                let written = write_file(&arguments.trace, path, &mut |out| {
-                    print(out, trace, selection, &manner, progress)
-                });
+                let written = write_file(&arguments.trace, path, &mut |out| write(out));
                 written.map_err(|error| about(path, error))
             }
             (CallFormat::Text, None) => show(trace, selection, manner, progress),
-            (_, None) => print(&mut io::stdout().lock(), trace, selection, &manner, progress),
+            (_, None) => write(&mut io::stdout().lock()),
         }
     })
 }

@@ -11,6 +11,7 @@ mod folded;
 pub mod graph;
 mod jsonl;
 mod lanes;
+mod otlp;
 mod parallel;
 mod parquet;
 mod perfetto;
@@ -32,6 +33,7 @@ use parallel::PrintJob;
 
 pub use fields::Field;
 pub use folded::Weight;
+pub use otlp::{Collector, Requests, parse_url, write_otlp};
 pub use parquet::write_parquet;
 pub use progress::Progress;
 pub use select::Selection;
@@ -72,6 +74,8 @@ pub enum CallFormat {
     Firefox,
     /// Tables for DuckDB and Spark, in a folder.
     Parquet,
+    /// Traces of requests for OpenTelemetry.
+    Otlp,
     /// A folder that uftrace reads.
     Uftrace,
 }
@@ -114,7 +118,8 @@ impl Manner {
             | CallFormat::Pprof
             | CallFormat::Callgrind
             | CallFormat::Firefox
-            | CallFormat::Parquet => true,
+            | CallFormat::Parquet
+            | CallFormat::Otlp => true,
             CallFormat::Folded
             | CallFormat::Chrome
             | CallFormat::Perfetto
@@ -167,8 +172,8 @@ pub fn print(
         CallFormat::Pprof => pprof::print(&mut out, &work, manner.lines.as_ref())?,
         CallFormat::Callgrind => callgrind::print(&mut out, &work, manner.lines.as_ref())?,
         CallFormat::Firefox => firefox::print(&mut out, &work, manner.lines.as_ref())?,
-        // These are folders: see `write_parquet` and `write_uftrace`.
-        CallFormat::Parquet | CallFormat::Uftrace => {}
+        // See `write_parquet`, `write_uftrace` and `write_otlp`.
+        CallFormat::Parquet | CallFormat::Uftrace | CallFormat::Otlp => {}
     }
     out.flush()
 }

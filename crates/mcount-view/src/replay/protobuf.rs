@@ -16,6 +16,12 @@ pub(super) fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
+/// Appends a field that is a number of eight bytes.
+pub(super) fn fixed64(out: &mut Vec<u8>, field: u32, bits: u64) {
+    varint(out, u64::from(field) << 3 | 1);
+    out.extend_from_slice(&bits.to_le_bytes());
+}
+
 /// Appends a field that is several numbers, packed.
 pub(super) fn numbers(out: &mut Vec<u8>, field: u32, values: impl Iterator<Item = u64>) {
     let mut packed = Vec::new();
