@@ -147,20 +147,27 @@ pub fn new_in_ring<H: Host>(thread: u32, base: u64, process: u32) -> Option<Plac
 }
 
 /// The next chunk of a ring of `count` that no thread writes to, of at most `looks`.
+///
+/// Each place of the ring gets its chunk when its turn comes for the first time. If the recorder is behind then, it stays empty until a
+/// later turn: or a ring for which there was no room for a moment would never have more chunks than it had by then.
 fn look_around<H: Host>(count: u64, looks: u64, of: (u32, u64, u32)) -> Option<Place> {
     let (thread, base, process) = of;
     let next = H::header(trace::header::RING_NEXT)?;
+    let mut was_in_vain = false;
     for _ in 0..=count.min(looks) {
         let turn = next.fetch_add(1, SeqCst);
         let entry = H::header(ring::TABLE + (turn % count) as usize * ring::ENTRY)?;
-        if turn < count {
-            let number = new_number::<H>(trace::chunk::CALLS, thread, base, process)?;
+        let number = entry.load(SeqCst);
+        if number == 0 && !was_in_vain && (turn < count || has_room_now::<H>()) {
+            let Some(number) = new_number::<H>(trace::chunk::CALLS, thread, base, process) else {
+                was_in_vain = true;
+                continue;
+            };
             let place = place::<H>(number);
             busy(place.descriptor).store(1, SeqCst);
             entry.store(number, SeqCst);
             return Some(place);
         }
-        let number = entry.load(SeqCst);
         if number == 0 || !is_there::<H>(number) {
             continue;
         }
@@ -175,6 +182,15 @@ fn look_around<H: Host>(count: u64, looks: u64, of: (u32, u64, u32)) -> Option<P
         }
     }
     None
+}
+
+/// Is there room for one more chunk and a directory, without waiting for any? A wild program may have emptied the ring, and the recorder
+/// makes no room beyond it.
+fn has_room_now<H: Host>() -> bool {
+    let numbers = H::header(trace::header::NEXT_CHUNK).zip(H::header(trace::header::READY));
+    numbers.is_some_and(|(next, ready)| {
+        next.load(SeqCst).checked_add(3).is_some_and(|end| end <= ready.load(SeqCst))
+    })
 }
 
 /// Maps the pages of a chunk before they are written to, which the recorder has cleared.

@@ -107,11 +107,7 @@ pub unsafe fn prepare<H: Host>(slot: u64) -> Option<*mut Block> {
         if WIPED.is_null() || !H::is_recording() {
             return None;
         }
-        let found = if H::is_confined() {
-            find(block, slot)
-        } else {
-            locked(|wiped| set_up::<H>(wiped, slot))
-        };
+        let found = if H::is_confined() { find(block, slot) } else { set_up_with_room::<H>(slot) };
         if found.is_none() {
             drop_call::<H>();
         }
@@ -154,7 +150,7 @@ pub fn cover_stack<H: Host>(low: u64, high: u64) {
                 .count()
         });
         // The thread's own block is to know of it.
-        locked(|wiped| set_up::<H>(wiped, high));
+        set_up_with_room::<H>(high);
     }
 }
 
@@ -279,6 +275,20 @@ fn dismiss_and(give_up: fn(&mut Pieces)) {
     }
 }
 
+/// The block of this thread, ready for the call at `slot`, with room for calls if there is any.
+unsafe fn set_up_with_room<H: Host>(slot: u64) -> Option<*mut Block> {
+    // SAFETY: the caller's; the lock is taken.
+    unsafe {
+        let block = locked(|wiped| set_up::<H>(wiped, slot))?;
+        // Outside of the lock: the recorder may have to make room first, and other threads would wait for the lock meanwhile. If there's
+        // none, the thread has a block nevertheless, or each of its calls would look for one.
+        if (*block).end == 0 {
+            let _ = new_room::<H>(block, 1);
+        }
+        Some(block)
+    }
+}
+
 unsafe fn set_up<H: Host>(wiped: &mut Wiped, slot: u64) -> Option<*mut Block> {
     // Entries alone need no shadows.
     let everywhere = Some((0, u64::MAX));
@@ -340,7 +350,8 @@ unsafe fn take_block<H: Host>(wiped: &mut Wiped) -> Option<*mut Block> {
         (*block).innermost = 0;
         (*block).confined = 0;
         if !begin_thread(block) {
-            new_room::<H>(block, 1)?;
+            // It has no room yet.
+            (*block).end = 0;
         }
     }
     Some(block)
