@@ -1,8 +1,8 @@
 //! The row `waits`: what it costs that `mcount trace` records waits and time off the CPU without being told to.
 //!
 //! Programs that take free locks, hand jobs to threads, or a byte to another process (`benches/live/waits.c`) run under
-//! `mcount trace --plain` and under `mcount trace`, and say what processor time they took. What's compared is the two times of
-//! one round, as in [`super::idle`].
+//! `mcount trace --plain` and under `mcount trace`, and say how long they took, and how much processor time. What's compared is the
+//! two sides of one round, as in [`super::idle`].
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -34,8 +34,8 @@ pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
     let compile = "gcc -O2 -fpatchable-function-entry=5 -o waits";
     shell(&folder, &format!("{compile} '{}' -lpthread", source.display()))?;
     let mut text = String::from(
-        "| program | `--plain` | by default | more processor time: median, quartiles |\n\
-         |---|--:|--:|--:|\n",
+        "| program | `--plain` | by default | longer: median, quartiles | more processor time |\n\
+         |---|--:|--:|--:|--:|\n",
     );
     for (program, words) in PROGRAMS {
         let mut times = Vec::new();
@@ -44,15 +44,15 @@ pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
             times.push(both(&ours.join("mcount"), &folder, program, round % 2 == 1)?);
         }
         let [plain, default] = [0, 1].map(|side| {
-            let seconds = times.iter().filter_map(|round| round.get(side).copied());
-            quartiles(seconds.collect())[1]
+            let seconds = times.iter().filter_map(|round: &[Took; 2]| round.get(side));
+            quartiles(seconds.map(|took| took.time).collect())[1]
         });
-        let more = times.iter().map(|[plain, default]| (default / plain - 1.0) * 100.0);
-        let [low, middle, high] = quartiles(more.collect());
-        let _ = writeln!(
-            text,
-            "| {words} | {plain:.3} s | {default:.3} s | {middle:.1} % ({low:.1} to {high:.1}) |"
-        );
+        let [longer, more] = [Took::time, Took::processor].map(|of| {
+            let shares = times.iter().map(|[plain, default]| (of(default) / of(plain) - 1.0) * 100.0);
+            let [low, middle, high] = quartiles(shares.collect());
+            format!("{middle:.1} % ({low:.1} to {high:.1})")
+        });
+        let _ = writeln!(text, "| {words} | {plain:.3} s | {default:.3} s | {longer} | {more} |");
     }
     println!("{text}");
     if options.docs {
@@ -61,21 +61,44 @@ pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Seconds of both sides in one round.
-fn both(mcount: &Path, folder: &Path, program: &str, is_reversed: bool) -> Result<[f64; 2]> {
-    let mut times = [0.0; SIDES.len()];
-    let mut order: Vec<_> = SIDES.iter().zip(&mut times).collect();
+/// What a program took, in seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Took {
+    time: f64,
+    processor: f64,
+}
+
+impl Took {
+    fn time(&self) -> f64 {
+        self.time
+    }
+
+    fn processor(&self) -> f64 {
+        self.processor
+    }
+
+    /// As the program prints it.
+    fn from_words(printed: &str) -> Option<Self> {
+        let (processor, time) = printed.trim().split_once(' ')?;
+        Some(Self { processor: processor.parse().ok()?, time: time.parse().ok()? })
+    }
+}
+
+/// What both sides took in one round.
+fn both(mcount: &Path, folder: &Path, program: &str, is_reversed: bool) -> Result<[Took; 2]> {
+    let mut took = [Took::default(); SIDES.len()];
+    let mut order: Vec<_> = SIDES.iter().zip(&mut took).collect();
     if is_reversed {
         order.reverse();
     }
-    for (options, time) in order {
+    for (options, took) in order {
         let mut command = Command::new(mcount);
         command.arg("trace").args(*options).args(["-o", "waits.mcount", "--", "./waits", program]);
         let output = command.current_dir(folder).stderr(Stdio::null()).output()?;
         std::fs::remove_file(folder.join("waits.mcount"))?;
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        let wrong = |_| format!("waits {program} printed {printed:?}");
-        *time = printed.trim().parse().map_err(wrong)?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        *took = Took::from_words(&printed)
+            .ok_or_else(|| format!("waits {program} printed {printed:?}"))?;
     }
-    Ok(times)
+    Ok(took)
 }
