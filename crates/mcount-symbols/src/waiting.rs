@@ -95,6 +95,70 @@ pub fn is_join(name: &str, symbol: &str) -> bool {
     JOINS.split_whitespace().any(|join| join == plain(symbol))
 }
 
+/// What a call that waits waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// Another thread or process: a lock, a condition variable, a semaphore, a barrier.
+    Lock,
+    /// A file on a disk.
+    Disk,
+    /// Another machine or process by a socket, or events of descriptors, which mostly are sockets.
+    Network,
+    /// A time, or a signal.
+    Sleep,
+    /// The end of a thread or process.
+    End,
+    /// Something else, or what isn't known by the name: `read` reads from files, pipes, terminals and sockets.
+    Other,
+}
+
+/// Waits for another thread that aren't in [`LOCKS`]. System calls are among these, and below.
+const CONDITIONS: &str = "
+    cnd_timedwait cnd_wait flock futex futex_wait futex_waitv lockf pthread_barrier_wait pthread_cond_clockwait
+    pthread_cond_timedwait pthread_cond_wait sem_clockwait sem_timedwait sem_wait semop semtimedop";
+
+/// Calls by which programs wait for a disk: those that take a name, or descriptors of files only.
+const DISK: &str = "
+    access chdir chmod chown copy_file_range creat execve execveat faccessat faccessat2 fadvise fallocate fchmod fchmodat
+    fchown fchownat fdatasync fstatfs fsync ftruncate getdents link linkat lstat mkdir mkdirat mknod mknodat mount msync
+    newfstatat open openat openat2 pread preadv preadv2 pwrite pwritev pwritev2 readahead readlink readlinkat rename
+    renameat renameat2 rmdir stat statfs statx swapoff swapon symlink symlinkat sync sync_file_range syncfs truncate
+    umount2 unlink unlinkat utimensat";
+
+/// Calls for sockets only, and those that wait until one of several descriptors is ready.
+const NETWORK: &str = "
+    accept accept4 connect epoll_pwait epoll_pwait2 epoll_wait getaddrinfo gethostbyaddr gethostbyaddr_r gethostbyname
+    gethostbyname2 gethostbyname2_r gethostbyname_r getnameinfo newselect poll ppoll pselect pselect6 recv recvfrom
+    recvmmsg recvmsg select send sendmmsg sendmsg sendto shutdown";
+
+/// Calls that wait for a time or a signal.
+const SLEEPS: &str = "
+    clock_nanosleep nanosleep pause rt_sigsuspend rt_sigtimedwait sigsuspend sigtimedwait sigwait sigwaitinfo sleep
+    thrd_sleep usleep";
+
+/// What a library function or system call of this name waits for, if it waits.
+#[must_use]
+pub fn cause(name: &str, symbol: &str) -> Cause {
+    let has = |list: &str, name: &str| list.split_whitespace().any(|one| one == name);
+    if is_join(name, symbol) {
+        return Cause::End;
+    }
+    if symbol.starts_with("_Z") {
+        let name = name.split('(').next().unwrap_or_default();
+        let is_sleep = name.ends_with("::sleep_for") || name.ends_with("::__sleep_for");
+        return if is_sleep { Cause::Sleep } else { Cause::Lock };
+    }
+    let plain = plain(symbol);
+    // Rust's library waits for locks by `syscall`, and a trace of system calls has the call itself.
+    match plain {
+        _ if has(LOCKS, plain) || has(CONDITIONS, plain) => Cause::Lock,
+        _ if has(DISK, plain) => Cause::Disk,
+        _ if has(NETWORK, plain) => Cause::Network,
+        _ if has(SLEEPS, plain) => Cause::Sleep,
+        _ => Cause::Other,
+    }
+}
+
 /// `std::x` of `std::__1::x`.
 fn without_inline_namespace(name: &str) -> String {
     ["std::__1::", "std::__ndk1::", "std::_V2::"]
@@ -116,6 +180,27 @@ fn plain(symbol: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn causes_of_waits() {
+        let of = |symbol| cause(symbol, symbol);
+        for (symbols, expected) in [
+            ("pthread_mutex_lock futex sem_wait futex_time64 pthread_cond_wait flock", Cause::Lock),
+            ("fsync openat pread64 __pread64_chk newfstatat statx getdents64", Cause::Disk),
+            ("recvfrom __recv_chk epoll_wait _newselect pselect6_time64", Cause::Network),
+            ("nanosleep clock_nanosleep_time64 usleep", Cause::Sleep),
+            ("wait4 waitid pthread_join system", Cause::End),
+            ("read write readv ioctl", Cause::Other),
+        ] {
+            for symbol in symbols.split_whitespace() {
+                assert_eq!(of(symbol), expected, "{symbol}");
+            }
+        }
+        assert_eq!(cause("std::mutex::lock()", "_ZNSt5mutex4lockEv"), Cause::Lock);
+        let sleep = "std::this_thread::__sleep_for(std::chrono::duration<long>)";
+        assert_eq!(cause(sleep, "_ZNSt11this_thread11__sleep_forE"), Cause::Sleep);
+        assert_eq!(cause("std::thread::join()", "_ZNSt6thread4joinEv"), Cause::End);
+    }
 
     #[test]
     fn names_that_headers_make_of_those_that_wait() {

@@ -3,7 +3,7 @@
 use super::complain;
 use super::replay::{SelectionArgs, missing, read_trace, warn};
 use crate::pager::paged;
-use crate::replay::stats::{By, Column, Manner, StatsFormat, print};
+use crate::replay::stats::{By, Column, Manner, StatsFormat, lack, print};
 use crate::terminal;
 use clap::{Args, ValueHint};
 use std::io;
@@ -22,7 +22,10 @@ are within 1 % of the true ones, and exact where there are up to 64 calls; all e
 that hadn't ended counts up to the end of the trace.
 
 With --by, the calls of a module, source file, thread or caller have a row together. Source files are \
-looked up in the debug information of the modules, which must still be there.
+looked up in the debug information of the modules, which must still be there. --by state splits the \
+time of each function, with that of its system calls: running, waiting for a lock, a disk, the network \
+(or events), a time or signal, the end of a thread or process, something else, and preempted. The name of \
+the call that waits says which.
 
 Examples: mcount stats program.mcount
           mcount stats --sort self --module libc.so.6 program.mcount
@@ -34,7 +37,8 @@ pub(super) struct StatsArgs {
     /// The trace
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
-    /// Group rows by function, module, source file, thread or caller
+    /// Group rows by function, module, source file, thread or caller; or split each function's
+    /// time by what the thread did
     #[arg(long, value_enum, default_value = "function")]
     by: By,
     /// Sort by this column, largest first
@@ -65,6 +69,9 @@ pub(super) fn stats(arguments: &StatsArgs) -> io::Result<u8> {
     };
     let path = &arguments.trace;
     read_trace(path, &arguments.selection, |trace, selection, progress| {
+        if let Some(lack) = lack(trace, manner.by) {
+            return Err(io::Error::other(format!("{}: --by state: {lack}", path.display())));
+        }
         let warnings = if arguments.format == StatsFormat::Text {
             paged(|out| print(out, trace, selection, manner, progress, missing))?
         } else {

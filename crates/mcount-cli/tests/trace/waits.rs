@@ -40,7 +40,7 @@ pub(crate) fn tests() -> Vec<Test> {
         let run = move || waiting(compiler, source, function);
         tests.push(test(&format!("waits::{name}"), &[compiler], run));
     }
-    let rows: [(&str, &[&'static str], Check); 17] = [
+    let rows: [(&str, &[&'static str], Check); 18] = [
         ("waits::server", &["g++"], server),
         ("waits::server-attach", &["g++"], server_attached),
         ("waits::server-top", &["g++"], server_in_top),
@@ -58,6 +58,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("waits::holder-often", &["gcc"], holder_of_a_free_lock),
         ("waits::herd", &["gcc"], herd),
         ("waits::confined", &["gcc"], confined),
+        ("waits::states", &["gcc"], states),
     ];
     tests.extend(rows.map(|(name, wants, run)| test(name, wants, run)));
     tests.extend(PROGRAMS.iter().map(|program| Test {
@@ -75,6 +76,59 @@ fn test(
     run: impl FnOnce() -> Result<(), String> + Send + 'static,
 ) -> Test {
     Test { name: name.to_owned(), wants: wants.to_vec(), open: None, run: Box::new(run) }
+}
+
+/// What threads wait for is what `stats --by state` says, and as long as the program's own clock says.
+fn states() -> Result<(), String> {
+    /// What a function of the program does, the function that waits in it, and for what.
+    const STATES: [(&str, &str, &str); 5] = [
+        ("takes", "pthread_mutex_lock", "lock_ns"),
+        ("receives", "recv", "network_ns"),
+        ("sleeps", "usleep", "sleep_ns"),
+        ("joins", "pthread_join", "join_ns"),
+        ("computes", "computes", "running_ns"),
+    ];
+    let room = Room::new()?;
+    let flags = [HOOKS, &["-D_GNU_SOURCE", "-fno-optimize-sibling-calls"]].concat();
+    let program = room.compile("gcc", &flags, "states.c")?;
+    // Only of these functions: other threads sleep as well.
+    let options = [DEFAULTS, "--filter", "takes", "--filter", "receives", "--filter", "sleeps"];
+    let options = [&options[..], &["--filter", "joins", "--filter", "computes"]].concat();
+    let ended = room.run("traced", &mut tracer_with(&options, &program))?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.args(["stats", "--by", "state", "--format", "jsonl"]);
+    command.arg(room.path("traced").join("trace.mcount"));
+    let printed = room.run("printed", &mut command)?.stdout;
+    let rows: Result<Vec<Value>, _> = printed.lines().map(serde_json::from_str).collect();
+    let rows = rows.map_err(text)?;
+    let number = |row: &Value, name: &str| row.get(name).and_then(Value::as_u64).unwrap_or(0);
+    for row in &rows {
+        let all = row.as_object().into_iter().flatten();
+        let states = all.filter(|(name, _)| name.ends_with("_ns") && *name != "self_ns");
+        let sum: u64 = states.filter_map(|(_, time)| time.as_u64()).sum();
+        if sum != number(row, "self_ns") {
+            return Err(format!("{sum} in all: {row}"));
+        }
+    }
+    for (function, waits, state) in STATES {
+        let mut own = ended.stdout.lines().filter_map(|line| line.split_once(' '));
+        let took = own.find(|(name, _)| *name == function).and_then(|(_, time)| time.parse().ok());
+        let took: u64 = took.ok_or_else(|| format!("{function}: {ended:?}"))?;
+        // On a busy machine, the wait may have been over before it began.
+        if took < 20_000_000 {
+            continue;
+        }
+        let row =
+            rows.iter().find(|row| row.get("function").and_then(Value::as_str) == Some(waits));
+        let row = row.ok_or_else(|| format!("no row of {waits}: {printed}"))?;
+        let time = number(row, state);
+        let others = number(row, "running_ns") + number(row, "preempted_ns");
+        let others = if state == "running_ns" { number(row, "preempted_ns") } else { others };
+        if time > took || time + others < took / 5 * 4 || time == 0 {
+            return Err(format!("{function} took {took} ns: {row}"));
+        }
+    }
+    Ok(())
 }
 
 /// The server of `examples/`.

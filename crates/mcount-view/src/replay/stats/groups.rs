@@ -73,7 +73,7 @@ impl<'n> Groups<'n> {
             warnings: Vec::new(),
         };
         match by {
-            By::Function | By::Caller => {
+            By::Function | By::State | By::Caller => {
                 let functions = trace.functions.iter();
                 let name = |function: &mcount_trace::Function<'_>| {
                     Group::Function(function.number, names.function(function.number))
@@ -149,7 +149,7 @@ impl<'n> Groups<'n> {
                 Some(caller) => caller,
                 None => return self.all.len() - 1,
             },
-            By::Function | By::Module | By::Source => call.function,
+            By::Function | By::State | By::Module | By::Source => call.function,
         };
         match self.of_numbers.get(function as usize) {
             Some(group) => *group as usize,

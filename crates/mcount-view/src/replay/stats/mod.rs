@@ -7,6 +7,7 @@ mod groups;
 mod holders;
 mod lock_waits;
 mod print;
+mod states;
 mod summary;
 
 use super::progress::Progress;
@@ -58,6 +59,7 @@ pub enum By {
     Source,
     Thread,
     Caller,
+    State,
 }
 
 /// The output, and its form.
@@ -86,6 +88,12 @@ impl Manner {
     }
 }
 
+/// Why nothing can be said of `trace` with these rows, if it can't.
+#[must_use]
+pub fn lack(trace: &Trace<'_>, by: By) -> Option<&'static str> {
+    if by == By::State { states::lack(trace, &Waits::of(trace)) } else { None }
+}
+
 /// Calls that a processor takes at a time: few enough that all have work, too many for it to matter where they begin.
 const STRETCH: u64 = 500_000;
 
@@ -110,6 +118,15 @@ pub fn print(
     let latest = trace.nanoseconds(trace.latest());
     let waits = Waits::of(trace);
     let of = Subject { trace, filter: &filter, groups: &groups, waits: &waits, latest };
+    if manner.by == By::State {
+        let mut out = io::BufWriter::new(out);
+        let short = |functions: &[u32]| {
+            ShortNames::new(&names, functions.iter().copied(), manner.has_full_names)
+        };
+        states::print(&mut out, of, manner, progress, short)?;
+        out.flush()?;
+        return Ok(groups.into_warnings());
+    }
     let found = collect(of, progress);
     let rows = found.rows.iter().zip(groups.all()).filter(|(row, _)| row.calls() > 0);
     let is_timed = trace.has_times() && !trace.header.has_only_entries;
@@ -134,8 +151,14 @@ pub fn print(
             }
             print::text(&mut out, manner, &rows, &short)?;
         }
-        StatsFormat::Jsonl => print::jsonl(&mut out, manner.by, &rows)?,
-        StatsFormat::Csv => print::csv(&mut out, manner.by, &rows)?,
+        StatsFormat::Jsonl | StatsFormat::Csv => {
+            let numbers: Vec<_> = rows.iter().map(print::Numbers::of).collect();
+            let heads = (manner.by, &print::names_of_times()[..]);
+            match manner.format {
+                StatsFormat::Csv => print::csv(&mut out, heads, &numbers)?,
+                _ => print::jsonl(&mut out, heads, &numbers)?,
+            }
+        }
     }
     out.flush()?;
     drop(found);

@@ -18,7 +18,7 @@ const SPLIT: [&str; 2] = ["running_ns", "waiting_ns"];
 /// The headings of the columns before the numbers.
 fn headings(by: By) -> &'static [&'static str] {
     match by {
-        By::Function => &["function", "module", "address"],
+        By::Function | By::State => &["function", "module", "address"],
         By::Module => &["module"],
         By::Source => &["source"],
         By::Thread => &["process", "thread", "name"],
@@ -49,7 +49,7 @@ fn heading(column: Column, by: By) -> &'static str {
         (Column::Median, _) => "MEDIAN",
         (Column::P99, _) => "P99",
         (Column::Max, _) => "MAX",
-        (Column::Name, By::Function) => "FUNCTION",
+        (Column::Name, By::Function | By::State) => "FUNCTION",
         (Column::Name, By::Module) => "MODULE",
         (Column::Name, By::Source) => "SOURCE",
         (Column::Name, By::Thread) => "THREAD",
@@ -105,7 +105,31 @@ pub(super) fn text(
     Ok(())
 }
 
-pub(super) fn jsonl(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::Result<()> {
+/// A row for programs: what it's of, how many calls, and times in nanoseconds, in the order of their names.
+pub(super) struct Numbers<'g> {
+    pub(super) group: &'g Group<'g>,
+    pub(super) calls: u64,
+    pub(super) times: Vec<Option<u64>>,
+}
+
+impl<'g> Numbers<'g> {
+    pub(super) fn of(row: &Printed<'g>) -> Self {
+        let times = row.times.map_or([None; TIMES.len()], |times| times.map(Some));
+        let split = row.split.map_or([None; SPLIT.len()], |split| split.map(Some));
+        Self { group: row.group, calls: row.calls, times: times.into_iter().chain(split).collect() }
+    }
+}
+
+/// The names of what [`Numbers::of`] has.
+pub(super) fn names_of_times() -> Vec<&'static str> {
+    TIMES.into_iter().chain(SPLIT).collect()
+}
+
+pub(super) fn jsonl(
+    out: &mut impl Write,
+    (by, names): (By, &[&str]),
+    rows: &[Numbers<'_>],
+) -> io::Result<()> {
     for row in rows {
         let values = match row.group {
             Group::Function(_, name) => {
@@ -122,14 +146,8 @@ pub(super) fn jsonl(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::R
             write!(out, "{before}\"{name}\":{value}")?;
         }
         write!(out, ",\"calls\":{}", row.calls)?;
-        for (at, name) in TIMES.into_iter().enumerate() {
-            match row.times.and_then(|times| times.get(at).copied()) {
-                Some(time) => write!(out, ",\"{name}\":{time}")?,
-                None => write!(out, ",\"{name}\":null")?,
-            }
-        }
-        for (at, name) in SPLIT.into_iter().enumerate() {
-            match row.split.and_then(|split| split.get(at).copied()) {
+        for (name, time) in names.iter().zip(&row.times) {
+            match time {
                 Some(time) => write!(out, ",\"{name}\":{time}")?,
                 None => write!(out, ",\"{name}\":null")?,
             }
@@ -139,11 +157,14 @@ pub(super) fn jsonl(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::R
     Ok(())
 }
 
-pub(super) fn csv(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::Result<()> {
+pub(super) fn csv(
+    out: &mut impl Write,
+    (by, names): (By, &[&str]),
+    rows: &[Numbers<'_>],
+) -> io::Result<()> {
     let mut out = csv::Writer::from_writer(out);
     let headings = headings(by);
-    let names = headings.iter().copied().chain(["calls"]).chain(TIMES).chain(SPLIT);
-    out.write_record(names).map_err(io_error)?;
+    out.write_record(headings.iter().chain(&["calls"]).chain(names)).map_err(io_error)?;
     for row in rows {
         let values = match row.group {
             Group::Function(_, name) => {
@@ -156,10 +177,8 @@ pub(super) fn csv(out: &mut impl Write, by: By, rows: &[Printed<'_>]) -> io::Res
             }
             Group::Nobody => vec![String::new(); headings.len()],
         };
-        let times = row.times.map(|times| times.map(|time| time.to_string()));
-        let split = row.split.map(|split| split.map(|time| time.to_string()));
-        let numbers = std::iter::once(row.calls.to_string()).chain(times.unwrap_or_default());
-        let numbers = numbers.chain(split.unwrap_or_default());
+        let number = |time: &Option<u64>| time.map(|time| time.to_string()).unwrap_or_default();
+        let numbers = std::iter::once(row.calls.to_string()).chain(row.times.iter().map(number));
         out.write_record(values.into_iter().chain(numbers)).map_err(io_error)?;
     }
     out.flush()
