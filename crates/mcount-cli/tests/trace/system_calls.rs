@@ -5,10 +5,13 @@ use crate::Test;
 use crate::attach::Attached;
 use crate::truth::Room;
 use nix::libc;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use testkit::served::Served;
 
 /// What a test does.
@@ -40,11 +43,12 @@ pub(crate) fn tests() -> Vec<Test> {
                 as_strace(&Room::new()?.compile("gcc", &["-O1", flag], SOURCE)?, &[])
             }),
         });
-    let others: [(&str, Check, bool); 6] = [
+    let others: [(&str, Check, bool); 7] = [
         ("nested", nested, false),
         ("failed", failed, false),
         ("busy", busy, false),
         ("attach", attached, false),
+        ("unmounted", unmounted, false),
         ("forbidden", forbidden, true),
         ("formats", formats, false),
     ];
@@ -63,11 +67,11 @@ fn is_forbidden() -> Option<&'static str> {
         // Where it's asked which programs are wanted, the kernel is another one's.
         return None;
     }
-    let id = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].iter().find_map(|folder| {
-        let path = format!("{folder}/events/raw_syscalls/sys_enter/id");
+    let id = tracefs().and_then(|folder| {
+        let path = folder.join("events/raw_syscalls/sys_enter/id");
         std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
     });
-    let Some(id) = id else { return Some("tracefs isn't mounted, or can't be read") };
+    let Some(id) = id else { return Some("tracefs can't be mounted, or can't be read") };
     // `struct perf_event_attr`: type (a tracepoint) and size, config, period, what is in a sample (its bytes).
     let mut attributes = [0_u64; 17];
     attributes[0] = 2 | 136 << 32;
@@ -83,6 +87,21 @@ fn is_forbidden() -> Option<&'static str> {
     // SAFETY: the descriptor is ours.
     unsafe { libc::close(i32::try_from(result).unwrap_or(-1)) };
     None
+}
+
+/// The folder of tracefs, also where it isn't mounted.
+pub(crate) fn tracefs() -> Option<PathBuf> {
+    static MOUNTED: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    let folders = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"].map(PathBuf::from);
+    let known = folders.into_iter().find(|folder| folder.join("events").exists());
+    known.or_else(|| {
+        let mount = MOUNTED.get_or_init(|| {
+            let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+            fsconfig_create(&context).ok()?;
+            fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).ok()
+        });
+        mount.as_ref().map(|mount| PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd())))
+    })
 }
 
 /// A system call: its name, arguments and result. Addresses are `address`.
@@ -288,7 +307,7 @@ fn mcount_call(call: &Value) -> Option<Call> {
 }
 
 /// The calls of a trace, in the order of starts.
-fn calls(room: &Room, trace: &Path, options: &[&str]) -> Result<Vec<Value>, String> {
+pub(crate) fn calls(room: &Room, trace: &Path, options: &[&str]) -> Result<Vec<Value>, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     command.args(["replay", "--format", "jsonl"]).args(options).arg(trace);
     let printed = room.run("replayed", &mut command)?;
@@ -420,6 +439,37 @@ fn attached() -> Result<(), String> {
         (1.., true, None) => Ok(()),
         (wrote, ..) => Err(format!("{wrote}, {is_waiting}, {strange:?}: {calls:?}")),
     }
+}
+
+/// Where nobody has mounted tracefs, nobody has to.
+fn unmounted() -> Result<(), String> {
+    const SCRIPT: &str = "set -e; mount --make-rprivate /; \
+        for kind in tracefs debugfs; do \
+            grep -E \" - $kind \" /proc/self/mountinfo | cut -d' ' -f5 | while read folder; do umount -l $folder; done; \
+        done; \
+        if grep -E ' - (tracefs|debugfs) ' /proc/self/mountinfo; then exit 1; fi; \
+        exec \"$@\"";
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O1"], SOURCE)?;
+    let confined = || {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", SCRIPT, "sh"]);
+        command
+    };
+    if let Err(why) = testkit::process::run(confined().arg("true")) {
+        testkit::trial::ignore(why);
+    }
+    let trace = room.path("trace.mcount");
+    let tracer = tracer(&trace, &[]);
+    let mut command = confined();
+    command.arg(tracer.get_program()).args(tracer.get_args()).arg(&program);
+    let ended = room.run("traced", &mut command)?;
+    let calls = calls(&room, &trace, &[])?;
+    let found = calls.iter().filter(|call| call["function"] == "linux:getppid").count();
+    if ended.code == 7 && ended.stderr.is_empty() && found == 50 {
+        return Ok(());
+    }
+    Err(format!("{found}, {ended:?}"))
 }
 
 /// Where the kernel doesn't tell, nothing is run.

@@ -10,10 +10,12 @@ mod beginnings;
 mod calls;
 mod chunks;
 mod events;
+mod format;
 mod names;
 mod ours;
 mod rings;
 mod signatures;
+mod tracefs;
 mod tracepoints;
 mod waits;
 

@@ -1,0 +1,60 @@
+//! What the kernel says of its records: the fields in the files `format` and `header_page` of tracefs
+//! (`Documentation/trace/events.rst`).
+
+/// What such a file says.
+#[derive(Debug, Default)]
+pub(super) struct Format {
+    /// The kernel's number of these records, if they have one.
+    pub(super) id: Option<u16>,
+    fields: Vec<(String, Field)>,
+}
+
+/// Where a field is in a record, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) offset: usize,
+    pub(super) size: usize,
+}
+
+impl Format {
+    pub(super) fn parse(text: &str) -> Self {
+        let id = text.lines().find_map(|line| line.strip_prefix("ID: ")?.trim().parse().ok());
+        Self { id, fields: text.lines().filter_map(field).collect() }
+    }
+
+    /// The field with this name.
+    pub(super) fn field(&self, wanted: &str) -> Option<Field> {
+        self.fields.iter().find(|(name, _)| name == wanted).map(|(_, field)| *field)
+    }
+}
+
+/// The field that a line is about, such as `field:unsigned long args[6]; offset:16; size:48; signed:0;`.
+fn field(line: &str) -> Option<(String, Field)> {
+    let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
+    let name = parts.next()?.rsplit(' ').next()?;
+    let name = name.split('[').next().unwrap_or(name);
+    let number = |part: &str, of: &str| part.strip_prefix(of)?.parse::<usize>().ok();
+    let offset = number(parts.next()?, "offset:")?;
+    let size = number(parts.next()?, "size:")?;
+    Some((name.to_owned(), Field { offset, size }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_say_where_fields_are() {
+        let text = "name: sys_enter\nID: 443\nformat:\n\
+            \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+            \tfield:unsigned long args[6];\toffset:16;\tsize:48;\tsigned:0;\n\n\
+            \tfield:long odd;\toffset:many;\tsize:8;\tsigned:1;\n\
+            print fmt: \"NR %ld\", REC->id\n";
+        let format = Format::parse(text);
+        assert_eq!(format.id, Some(443));
+        assert_eq!(format.field("common_type"), Some(Field { offset: 0, size: 2 }));
+        assert_eq!(format.field("args"), Some(Field { offset: 16, size: 48 }));
+        assert_eq!(format.field("odd").or(format.field("id")), None);
+        assert_eq!(Format::parse("ID: many\n").id, None);
+    }
+}
