@@ -217,6 +217,18 @@ impl Tracee {
         Ok(last.unwrap_or(self.id()))
     }
 
+    /// When it began, in ticks since the system did: with its number, that's unique. `None` if it has ended.
+    #[must_use]
+    pub fn start(self) -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).ok()?;
+        // The name may have spaces and parentheses in it.
+        let rest = text.rsplit_once(") ")?.1;
+        if rest.starts_with(['Z', 'X']) {
+            return None;
+        }
+        rest.split(' ').nth(19)?.parse().ok()
+    }
+
     /// Why it got the signal that has stopped it (`si_code`).
     #[must_use]
     pub fn signal_code(self) -> Option<i32> {

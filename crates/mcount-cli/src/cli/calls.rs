@@ -97,14 +97,31 @@ pub(super) struct CallsArgs {
         ]
     )]
     entries: bool,
-    /// Record when threads were off the CPU even if that costs more than 2 %, and warn if the kernel forbids it
+    /// Record time off the CPU even if that costs over 2 %; warn if it's forbidden
     #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
     context_switches: bool,
     /// Record system calls; the program needs no hooks
     #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
     system_calls: bool,
-    /// Record functions with hooks only: no library calls that wait (locks, sleep, read, poll and the like), and no time
-    /// off the CPU
+    /// Record these functions of the kernel, such as 'ext4_*', in the system calls that call them;
+    /// '!PATTERN' leaves functions out
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        help_heading = "What is recorded",
+        conflicts_with = "entries"
+    )]
+    kernel: Vec<String>,
+    /// Record these with fewer than N callers in the kernel that are recorded
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = depth,
+        requires = "kernel",
+        help_heading = "What is recorded"
+    )]
+    kernel_depth: Option<u64>,
+    /// No library calls that wait (locks, sleep, read), and no time off the CPU
     #[arg(long, help_heading = "What is recorded")]
     plain: bool,
     /// Limit tracing to this share of the program's CPU time, such as 2%: mcount gives up functions that are
@@ -217,8 +234,11 @@ impl CallsArgs {
         if untimed && min_duration != 0 {
             return Err("--min-duration needs a clock".to_owned());
         }
-        let of_kernel =
-            [(self.context_switches, "--context-switches"), (self.system_calls, "--system-calls")];
+        let of_kernel = [
+            (self.context_switches, "--context-switches"),
+            (self.system_calls, "--system-calls"),
+            (!self.kernel.is_empty(), "--kernel"),
+        ];
         if let Some((_, option)) = of_kernel.iter().find(|(is_wanted, _)| untimed && *is_wanted) {
             return Err(format!("{option} needs a clock"));
         }
@@ -245,7 +265,9 @@ impl CallsArgs {
             entries: self.entries,
             untimed,
             switches: self.switches(),
-            system_calls: self.system_calls,
+            system_calls: self.system_calls || !self.kernel.is_empty(),
+            kernel: self.kernel.clone(),
+            kernel_depth: self.kernel_depth.and_then(|n| n.try_into().ok()).unwrap_or(u32::MAX),
             waits: !self.plain,
             ..Scope::default()
         })

@@ -14,6 +14,7 @@ mod damaged;
 mod declared;
 mod faults;
 mod instrumented;
+mod kernel_functions;
 mod languages;
 mod layouts;
 mod library_calls;
@@ -89,7 +90,8 @@ fn main() -> ExitCode {
         .chain(sleds::tests())
         .chain(instrumented::tests())
         .chain(waits::tests())
-        .chain(system_calls::tests());
+        .chain(system_calls::tests())
+        .chain(kernel_functions::tests());
     let tests =
         tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());
     let tests = tests.chain(library_values::tests());

@@ -67,7 +67,7 @@ pub use self::file::Size;
 use self::file::TraceFile;
 pub use self::given::GivenSignature;
 pub use self::instrumented::instrumented;
-use self::kernel::{Kernel, Wanted};
+use self::kernel::{Instance, Kernel, Wanted};
 use self::library::Library;
 use self::modules::Modules;
 pub use self::processor::missing;
@@ -418,7 +418,15 @@ impl Recorder {
         if self.request.is_list || !(wanted.switches || wanted.calls) {
             return;
         }
-        match Kernel::of_new(&self.trace, self.main, self.request.is_alone, wanted) {
+        let instance = match Instance::wanted(scope) {
+            Ok(instance) => instance,
+            Err(error) => return self.refuse(self.main, error.to_string()),
+        };
+        let notes = instance.as_ref().map(Instance::notes).unwrap_or_default();
+        for note in notes {
+            self.note(note);
+        }
+        match Kernel::of_new(&self.trace, self.main, self.request.is_alone, wanted, instance) {
             Ok(kernel) => self.kernel = Some(kernel),
             Err(error) if wanted.calls => self.refuse(self.main, kernel::why_no_calls(&error)),
             Err(error) => {

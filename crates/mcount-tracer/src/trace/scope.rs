@@ -126,6 +126,10 @@ pub struct Scope {
     pub switches: Switches,
     /// System calls.
     pub system_calls: bool,
+    /// Functions of the kernel, by its own globs; those that begin with `!` say which aren't meant. Needs system calls.
+    pub kernel: Vec<String>,
+    /// How many calls of these, one in the other.
+    pub kernel_depth: u32,
     /// Patterns that mean a function which was seen.
     pub known: Known,
 }
@@ -156,6 +160,8 @@ impl Default for Scope {
             untimed: false,
             switches: Switches::No,
             system_calls: false,
+            kernel: Vec::new(),
+            kernel_depth: u32::MAX,
             known: Known::default(),
         }
     }

@@ -10,8 +10,13 @@ use mcount_trace::{Function, Trace};
 /// What a recorder calls time off the processor; there is more behind it if the thread could have gone on.
 pub(super) const OFF_CPU: &str = "linux:schedule";
 
-/// What names of all that the system does begin with.
-pub(super) const SYSTEM: &str = "linux:";
+/// Is this the name of a system call, or of a function of the kernel?
+pub(super) fn is_of_system(name: &str) -> bool {
+    ["linux:", "kernel:"].iter().any(|prefix| {
+        // Programs have namespaces that are called so.
+        name.strip_prefix(prefix).is_some_and(|rest| !rest.starts_with(':'))
+    })
+}
 
 /// What the time in a function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

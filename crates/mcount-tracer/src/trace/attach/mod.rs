@@ -33,8 +33,8 @@ pub use self::list::list;
 use super::file::Size;
 use super::processor;
 use super::scope::Scope;
-use mcount_ptrace::status;
 use mcount_ptrace::stop::{self, refused};
+use mcount_ptrace::{Tracee, status};
 use nix::libc;
 use std::ffi::OsString;
 use std::io;
@@ -178,13 +178,7 @@ fn says_shadow_stack(status: &str) -> bool {
 
 /// When a process that hasn't ended began, in ticks since the system did: with its number, that's unique.
 fn start_of(process: i32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name may have spaces and parentheses in it.
-    let rest = text.rsplit_once(") ")?.1;
-    if rest.starts_with(['Z', 'X']) {
-        return None;
-    }
-    rest.split(' ').nth(19)?.parse().ok()
+    Tracee::new(process).start()
 }
 
 /// Can this process be attached to, as far as that's known without trying?

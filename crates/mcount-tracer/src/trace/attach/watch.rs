@@ -6,7 +6,7 @@ use super::session::Session;
 use super::worker::{Worker, inner_id};
 use super::{Holder, Picture, Row, Wish};
 use crate::trace::budget::{self, Budget, Times};
-use crate::trace::kernel::{self, Kernel, Wanted};
+use crate::trace::kernel::{self, Instance, Kernel, Wanted};
 use crate::trace::live::{Live, Tally};
 use crate::trace::live_waits::{Waited, Watched};
 use crate::trace::scope::Switches;
@@ -100,14 +100,15 @@ impl Worker {
     }
 
     /// Has the kernel tell of system calls and context switches, if they're wanted.
-    pub(super) fn watch_kernel(&mut self) {
+    pub(super) fn watch_kernel(&mut self, instance: Option<Instance>) {
         let scope = &self.request.scope;
         let (switches, calls) = (scope.switches, scope.system_calls);
         let wanted = Wanted { switches: switches != Switches::No, calls };
         if !(wanted.switches || wanted.calls) {
             return;
         }
-        match Kernel::of_running(&self.trace, self.request.process, wanted) {
+        self.notes.extend(instance.as_ref().map(Instance::notes).unwrap_or_default());
+        match Kernel::of_running(&self.trace, self.request.process, wanted, instance) {
             Ok(kernel) => {
                 let bias = self.session.block.bias;
                 let code = bias..bias + self.session.image.size;

@@ -12,7 +12,7 @@ use super::wanted;
 use super::{Request, start_of};
 use crate::commit::about;
 use crate::trace::file::TraceFile;
-use crate::trace::kernel::{self, Kernel};
+use crate::trace::kernel::{self, Instance, Kernel};
 use crate::trace::meant;
 use crate::trace::modules::Module;
 use crate::trace::scope::Scope;
@@ -146,6 +146,7 @@ impl Worker {
         if request.scope.system_calls {
             kernel::check_calls(process)?;
         }
+        let instance = Instance::wanted(&request.scope)?;
         let mut session = Session::prepare(&program, memory)?;
         if let Some(why) = no_returns(&program, &session, &request)? {
             if request.scope.needs_returns() {
@@ -182,7 +183,7 @@ impl Worker {
             pauses,
             notes,
         };
-        worker.watch_kernel();
+        worker.watch_kernel(instance);
         thread_names::add_all(&worker.trace, worker.request.process);
         Ok(worker)
     }

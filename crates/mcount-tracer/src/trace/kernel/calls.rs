@@ -1,13 +1,15 @@
-//! Makes calls of a trace from the beginnings and ends of system calls that the kernel reports.
+//! Makes calls of a trace from the beginnings and ends of system calls that the kernel reports, and from what it calls in them.
 
-use super::chunks::Chunks;
+use super::chunks::{Chunks, encoded};
 use super::events::Entry;
+use super::functions::{Described as Functions, Inner};
 use super::ours::Ours;
+use super::symbols::Symbols;
 use super::{names, signatures};
 use crate::trace::room::Shared;
 use mcount_cpu::here::outside::SYSTEM_CALLS;
 use mcount_trace::layout::{chunk, end, told};
-use mcount_trace::{Entry as Metadata, Function, Signature};
+use mcount_trace::{Function, Signature};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -28,18 +30,22 @@ const FUNCTIONS_32: u32 = 0xfe_0000;
 /// Numbers that are so large are no system call's.
 const MOST: i64 = 0xf000;
 
+/// As many functions of the kernel wait for the end of the system call that they're called in.
+const INSIDE: usize = 4096;
+
 /// A system call that has begun.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Open {
     process: u32,
     /// In ticks.
     start: u64,
     entry: Entry,
     is_ours: bool,
+    inside: Vec<Inner>,
 }
 
 /// A system call.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Call {
     pub(super) ids: (u32, u32),
     start: u64,
@@ -48,6 +54,8 @@ pub(super) struct Call {
     how: u32,
     pub(super) entry: Entry,
     pub(super) result: Option<i64>,
+    /// What the kernel called in it.
+    inside: Vec<Inner>,
 }
 
 /// How the calls of a number are recorded.
@@ -66,13 +74,20 @@ pub(super) struct Calls {
     before: Option<u32>,
     /// By number, and whether the program has 32 bits.
     described: HashMap<(i64, bool), Described>,
+    /// The functions of the kernel, if they're wanted.
+    functions: Option<Functions>,
     metadata: Chunks,
     records: Chunks,
     count: u64,
 }
 
 impl Calls {
-    pub(super) fn new(trace: &Arc<Shared>, ring: u64, before: Option<u32>) -> Self {
+    pub(super) fn new(
+        trace: &Arc<Shared>,
+        ring: u64,
+        before: Option<u32>,
+        symbols: Option<Symbols>,
+    ) -> Self {
         let of_ring = usize::try_from(ring).unwrap_or(CHUNKS).clamp(CHUNKS_OF_RING, CHUNKS);
         let most = if ring == 0 { CHUNKS } else { of_ring };
         let mut metadata = Chunks::new(trace, chunk::METADATA, usize::MAX, false);
@@ -82,6 +97,7 @@ impl Calls {
             ours: Ours::default(),
             before,
             described: HashMap::new(),
+            functions: symbols.map(|symbols| Functions::new(symbols, KERNEL)),
             metadata,
             records: Chunks::new(trace, chunk::TOLD, most, ring != 0),
             count: 0,
@@ -101,7 +117,20 @@ impl Calls {
     /// A thread begins one: at that time, in nanoseconds and in ticks.
     pub(super) fn enter(&mut self, ids: (u32, u32), (time, ticks): (u64, u64), entry: Entry) {
         let is_ours = self.ours.has(ids, time, (entry.instruction, entry.arguments[0]));
-        self.open.insert(ids.1, Open { process: ids.0, start: ticks, entry, is_ours });
+        let inside = Vec::new();
+        self.open.insert(ids.1, Open { process: ids.0, start: ticks, entry, is_ours, inside });
+    }
+
+    /// A thread has called a function of the kernel. It waits for the end of the system call that the thread is in, or is handed back: if
+    /// there's none, or many wait.
+    pub(super) fn inside(&mut self, thread: u32, inner: Inner) -> Option<Inner> {
+        match self.open.get_mut(&thread) {
+            Some(open) if open.is_ours => return None,
+            Some(open) if open.inside.len() < INSIDE => open.inside.push(inner),
+            None if self.before == Some(thread) => return None,
+            _ => return Some(inner),
+        }
+        None
     }
 
     /// A thread ends one.
@@ -132,6 +161,7 @@ impl Calls {
             how: 0,
             entry: open.entry,
             result: Some(result),
+            inside: open.inside,
         };
         is_it.then_some(call)
     }
@@ -158,7 +188,7 @@ impl Calls {
             self.ours.ended(ids.0);
         }
         let how = u32::try_from(end::EXIT).unwrap_or(0);
-        self.open.remove(&ids.1).and_then(|open| unfinished(ids, &open, ticks, how))
+        self.open.remove(&ids.1).and_then(|open| unfinished(ids, open, ticks, how))
     }
 
     /// What threads were in isn't known any more.
@@ -171,7 +201,7 @@ impl Calls {
         let rest = std::mem::take(&mut self.open).into_iter();
         let rest = rest.filter(|(thread, _)| Some(*thread) != self.before);
         let call =
-            |(thread, open): (u32, Open)| unfinished((open.process, thread), &open, 0, told::OPEN);
+            |(thread, open): (u32, Open)| unfinished((open.process, thread), open, 0, told::OPEN);
         rest.filter_map(call).collect()
     }
 
@@ -190,13 +220,30 @@ impl Calls {
             Some(call.record(described))
         });
         self.count += self.records.write(records);
+        for call in calls {
+            self.write_functions(call.inside.iter().map(|inner| (call.ids, inner)));
+        }
+    }
+
+    /// Writes calls of functions of the kernel, with the numbers of process and thread.
+    pub(super) fn write_functions<'i>(
+        &mut self,
+        all: impl Iterator<Item = ((u32, u32), &'i Inner)> + Clone,
+    ) {
+        let Some(functions) = &mut self.functions else { return };
+        all.clone().for_each(|(_, inner)| functions.describe(inner, &mut self.metadata));
+        let records = all.filter_map(|(ids, inner)| {
+            let how = inner.how << 24 | functions.number(inner)?;
+            Some(record((inner.start, inner.end), ids, how, &[]))
+        });
+        self.count += self.records.write(records);
     }
 }
 
 /// A call that doesn't return.
-fn unfinished(ids: (u32, u32), open: &Open, end: u64, how: u32) -> Option<Call> {
-    let call = Call { ids, start: open.start, end, how, entry: open.entry, result: None };
-    (!open.is_ours).then_some(call)
+fn unfinished(ids: (u32, u32), open: Open, end: u64, how: u32) -> Option<Call> {
+    let Open { start, entry, is_ours, inside, .. } = open;
+    (!is_ours).then_some(Call { ids, start, end, how, entry, result: None, inside })
 }
 
 /// Does the system call with this number execute a program?
@@ -214,17 +261,23 @@ impl Call {
 
     fn record(&self, described: &Described) -> Vec<u8> {
         let values = signatures::values(&described.sizes, &self.entry.arguments, self.result);
-        let mut record = Vec::with_capacity(told::HEAD + values.len() + told::ALIGNMENT);
-        record.extend(self.start.to_ne_bytes());
-        record.extend(self.end.to_ne_bytes());
-        record.extend(self.ids.0.to_ne_bytes());
-        record.extend(self.ids.1.to_ne_bytes());
-        record.extend((self.how << 24 | described.function).to_ne_bytes());
-        record.extend(u32::try_from(values.len()).unwrap_or(0).to_ne_bytes());
-        record.extend(values);
-        record.resize(record.len().next_multiple_of(told::ALIGNMENT), 0);
-        record
+        let how = self.how << 24 | described.function;
+        record((self.start, self.end), self.ids, how, &values)
     }
+}
+
+/// A record: when it began and ended, by which process and thread, its function and how it ended, and its values.
+fn record((start, end): (u64, u64), ids: (u32, u32), how: u32, values: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(told::HEAD + values.len() + told::ALIGNMENT);
+    record.extend(start.to_ne_bytes());
+    record.extend(end.to_ne_bytes());
+    record.extend(ids.0.to_ne_bytes());
+    record.extend(ids.1.to_ne_bytes());
+    record.extend(how.to_ne_bytes());
+    record.extend(u32::try_from(values.len()).unwrap_or(0).to_ne_bytes());
+    record.extend(values);
+    record.resize(record.len().next_multiple_of(told::ALIGNMENT), 0);
+    record
 }
 
 /// Puts into the trace what the system call with this number is called, and what it takes and returns.
@@ -252,12 +305,6 @@ fn describe((number, is_32_bit): (i64, bool), metadata: &mut Chunks) -> Describe
     let values = signatures::description(known);
     metadata.write([encoded(Signature { function, values: &values })]);
     Described { function, sizes: signatures::sizes(known) }
-}
-
-fn encoded<'e>(entry: impl Into<Metadata<'e>>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    entry.into().append(&mut bytes);
-    bytes
 }
 
 #[cfg(test)]

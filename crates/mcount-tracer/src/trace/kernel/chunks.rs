@@ -1,6 +1,7 @@
 //! Chunks of a trace that the recorder fills with what the kernel tells: in a ring, the oldest make room for new ones.
 
 use crate::trace::room::Shared;
+use mcount_trace::Entry;
 use mcount_trace::layout::CHUNK_SIZE;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -100,6 +101,13 @@ impl Chunks {
         self.used = 0;
         Some(())
     }
+}
+
+/// A record of metadata.
+pub(super) fn encoded<'e>(entry: impl Into<Entry<'e>>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    entry.into().append(&mut bytes);
+    bytes
 }
 
 /// A chunk without anything in it.

@@ -19,6 +19,14 @@ pub(super) enum Said {
     Enter(Entry),
     /// It leaves the system call with this number.
     Exit { number: i64, result: i64 },
+    /// A function of the kernel begins, at this address. Of these, only the thread is known.
+    Into(u64),
+    /// It ends.
+    OutOf(u64),
+    /// It begins, and nothing will be said of its end.
+    Through(u64),
+    /// This number of records of functions is missing before this time, of whatever threads.
+    Missed(u64),
 }
 
 /// The beginning of a system call.
@@ -39,6 +47,18 @@ pub(super) struct Event {
     /// Process and thread.
     pub(super) ids: (u32, u32),
     pub(super) said: Said,
+}
+
+impl Event {
+    /// Its place among others. Those of one kind are in order; of one time, a system call encloses what it does.
+    pub(super) fn place(&self) -> (u64, u8) {
+        let place = match self.said {
+            Said::Enter(_) | Said::Missed(_) => 0,
+            Said::Exit { .. } => 2,
+            _ => 1,
+        };
+        (self.time, place)
+    }
 }
 
 /// The contents of a record of the kernel's: after its own fields are process, thread and time. Records of tracepoints begin with these.

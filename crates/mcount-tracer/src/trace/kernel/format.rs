@@ -28,6 +28,22 @@ impl Format {
     }
 }
 
+impl Field {
+    /// The number that is in this field of a record, of 1, 2, 4 or 8 bytes.
+    pub(super) fn number(self, record: &[u8]) -> Option<u64> {
+        let bytes = record.get(self.offset..)?.get(..self.size)?;
+        match *bytes {
+            [byte] => Some(byte.into()),
+            [a, b] => Some(u16::from_ne_bytes([a, b]).into()),
+            _ => match self.size {
+                4 => bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes).into()),
+                8 => bytes.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)),
+                _ => None,
+            },
+        }
+    }
+}
+
 /// The field that a line is about, such as `field:unsigned long args[6]; offset:16; size:48; signed:0;`.
 fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
@@ -56,5 +72,18 @@ mod tests {
         assert_eq!(format.field("args"), Some(Field { offset: 16, size: 48 }));
         assert_eq!(format.field("odd").or(format.field("id")), None);
         assert_eq!(Format::parse("ID: many\n").id, None);
+    }
+
+    #[test]
+    fn numbers_are_in_their_fields() {
+        let record: Vec<u8> = (1..=8).collect();
+        let number = |offset, size| Field { offset, size }.number(&record);
+        assert_eq!(number(0, 1), Some(1));
+        assert_eq!(number(1, 2), Some(u16::from_ne_bytes([2, 3]).into()));
+        assert_eq!(number(4, 4), Some(u32::from_ne_bytes([5, 6, 7, 8]).into()));
+        assert_eq!(number(0, 8), Some(u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 7, 8])));
+        for (offset, size) in [(0, 3), (1, 8), (8, 1), (usize::MAX, 4), (0, usize::MAX)] {
+            assert_eq!(number(offset, size), None, "{offset} {size}");
+        }
     }
 }

@@ -1,20 +1,29 @@
-//! Records the kernel's side of a program's threads: when they are off the processor (`--context-switches`), and their system calls
-//! (`--system-calls`).
+//! Records the kernel's side of a program's threads: when they are off the processor (`--context-switches`), their system calls
+//! (`--system-calls`), and which functions of the kernel these call (`--kernel`).
 //!
 //! The kernel writes to one ring for each processor (`perf_event_open(2)`). A record says that a thread of the program leaves the
 //! processor or is back (`PERF_RECORD_SWITCH`), or that it enters or leaves a system call (the tracepoints `raw_syscalls`). A thread of
 //! the recorder reads the rings and writes times to the trace. The kernel's times are `CLOCK_MONOTONIC_RAW`, the trace's are those of
 //! the processor's clock. The recorder reads both now and then, and converts the times in between in proportion.
+//!
+//! Functions of the kernel come from another ring of each processor, that of an instance of the kernel's function tracer, with times of the
+//! same clock. So all that the kernel says can be put in one order, and each of these calls into the system call that made it.
 
 mod beginnings;
 mod calls;
 mod chunks;
 mod events;
 mod format;
+mod functions;
+mod guard;
+mod instance;
+mod lost;
 mod names;
 mod ours;
+mod pages;
 mod rings;
 mod signatures;
+mod symbols;
 mod tracefs;
 mod tracepoints;
 mod waits;
@@ -22,6 +31,9 @@ mod waits;
 use self::beginnings::Beginnings;
 use self::calls::{Call, Calls, KERNEL};
 use self::events::{Event, Said};
+use self::functions::{Functions, Inner};
+pub(super) use self::instance::Instance;
+use self::lost::Lost;
 use self::rings::Rings;
 use self::waits::{PREEMPTED, SCHEDULED, Time, Waits};
 use super::clock;
@@ -59,7 +71,7 @@ pub(super) struct Kernel {
 }
 
 /// The numbers of process and thread in their own namespace, by thread.
-type Inner = HashMap<u32, (u32, u32)>;
+type InnerIds = HashMap<u32, (u32, u32)>;
 
 struct State {
     trace: Arc<Shared>,
@@ -69,14 +81,27 @@ struct State {
     /// Of times later than that.
     early: Vec<Event>,
     /// The numbers of processes and threads in their own namespace, if that's another one.
-    inner: Option<Inner>,
+    inner: Option<InnerIds>,
     waits: Waits,
     calls: Option<Calls>,
     beginnings: Beginnings,
-    /// How many records are missing, and between which times, in ticks.
-    lost: u64,
-    lost_between: Option<(u64, u64)>,
+    /// What tells of functions of the kernel until that is stopped, and what is known of them.
+    instance: Option<Instance>,
+    functions: Option<Functions>,
+    /// The last time, in ticks.
+    last: u64,
+    lost: Lost,
+    lost_functions: Lost,
     new_threads: u64,
+}
+
+/// What's known of the threads before the kernel tells of them.
+struct Setup {
+    process: i32,
+    inner: Option<InnerIds>,
+    /// The thread that is about to execute the program.
+    before: Option<u32>,
+    instance: Option<Instance>,
 }
 
 /// Times and calls that the trace gets next.
@@ -84,6 +109,8 @@ struct State {
 struct Heard {
     times: Vec<Time>,
     calls: Vec<Call>,
+    /// Functions of the kernel that no system call has to wait for.
+    functions: Vec<((u32, u32), Inner)>,
 }
 
 impl Kernel {
@@ -93,22 +120,30 @@ impl Kernel {
         process: i32,
         is_alone: bool,
         wanted: Wanted,
+        instance: Option<Instance>,
     ) -> io::Result<Self> {
         if wanted.calls {
             raise_limit_of_files();
         }
         let rings = Rings::new(is_alone, wanted)?;
-        Self::begin(trace, rings, (None, Some(process.cast_unsigned())), |rings| {
-            rings.open(process)
-        })
+        let before = Some(process.cast_unsigned());
+        let setup = Setup { process, inner: None, before, instance };
+        Self::begin(trace, rings, setup, |watch| watch(process).map(|()| vec![process]))
     }
 
     /// Watches a process, and all that it makes.
-    pub(super) fn of_running(trace: &TraceFile, process: i32, wanted: Wanted) -> io::Result<Self> {
+    pub(super) fn of_running(
+        trace: &TraceFile,
+        process: i32,
+        wanted: Wanted,
+        instance: Option<Instance>,
+    ) -> io::Result<Self> {
         raise_limit_of_files();
         let inner = Tracee::new(process).inner_id().ok().filter(|inner| *inner != process);
         let rings = Rings::new(false, wanted)?;
-        Self::begin(trace, rings, (inner.map(|_| HashMap::new()), None), |rings| {
+        let inner = inner.map(|_| HashMap::new());
+        let setup = Setup { process, inner, before: None, instance };
+        Self::begin(trace, rings, setup, |watch| {
             // One may make another one before it's watched.
             let mut known = BTreeSet::new();
             loop {
@@ -117,33 +152,44 @@ impl Kernel {
                     let thread = entry?.file_name().to_str().and_then(|name| name.parse().ok());
                     if let Some(thread) = thread.filter(|thread| known.insert(*thread)) {
                         is_done = false;
-                        match rings.open(thread) {
+                        match watch(thread) {
                             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                             result => result?,
                         }
                     }
                 }
                 if is_done {
-                    return Ok(());
+                    return Ok(known.into_iter().collect());
                 }
             }
         })
     }
 
+    /// `open` watches threads, and hands out their numbers.
     fn begin(
         trace: &TraceFile,
         mut rings: Rings,
-        (inner, before): (Option<Inner>, Option<u32>),
-        open: impl FnOnce(&mut Rings) -> io::Result<()>,
+        setup: Setup,
+        open: impl FnOnce(&mut dyn FnMut(i32) -> io::Result<()>) -> io::Result<Vec<i32>>,
     ) -> io::Result<Self> {
+        let Setup { process, inner, before, mut instance } = setup;
         let shared = trace.shared();
         let reads = [clock::both(libc::CLOCK_MONOTONIC_RAW); 2];
-        open(&mut rings)?;
+        let threads = open(&mut |thread| {
+            rings.open(thread)?;
+            instance.as_ref().map_or(Ok(()), |instance| instance.follow(thread))
+        })?;
         if rings.is_empty() {
             return Err(io::ErrorKind::NotFound.into());
         }
         describe(trace, rings.wanted.switches)?;
-        let calls = rings.wanted.calls.then(|| Calls::new(&shared, shared.ring, before));
+        let functions = instance.as_ref().map(|instance| {
+            let threads = threads.into_iter().map(i32::cast_unsigned);
+            Functions::new(instance.depth, process.cast_unsigned(), threads)
+        });
+        instance.as_mut().map_or(Ok(()), Instance::begin)?;
+        let symbols = instance.as_mut().map(Instance::take_symbols);
+        let calls = rings.wanted.calls.then(|| Calls::new(&shared, shared.ring, before, symbols));
         let ears = rings.ears();
         let state = State {
             rings,
@@ -153,8 +199,11 @@ impl Kernel {
             waits: Waits::new(&shared),
             calls,
             beginnings: Beginnings::default(),
-            lost: 0,
-            lost_between: None,
+            instance,
+            functions,
+            last: 0,
+            lost: Lost::default(),
+            lost_functions: Lost::default(),
             new_threads: 0,
             trace: shared,
         };
@@ -227,8 +276,12 @@ impl Kernel {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
             let mut state = lock(&self.state);
+            state.instance.iter().for_each(Instance::pause);
             state.drain(true);
             state.rings.close();
+            if let Some(instance) = state.instance.take() {
+                state.lost_functions.add(instance.missed_else(), clock::clock());
+            }
         }
     }
 
@@ -237,7 +290,8 @@ impl Kernel {
         self.stop();
         let mut state = lock(&self.state);
         state.end();
-        let lost = (state.lost > 0).then(|| state.lost_line());
+        let lost = state.lost_lines();
+        let crossing = state.functions.as_ref().and_then(Functions::note);
         let no_waits = state
             .waits
             .missing()
@@ -246,7 +300,7 @@ impl Kernel {
         let no_calls = calls
             .and_then(Calls::missing)
             .map(|why| format!("later system calls aren't in the trace: it has {why}"));
-        let notes = lost.into_iter().chain(no_waits).chain(no_calls).collect();
+        let notes = lost.into_iter().chain(no_waits).chain(no_calls).chain(crossing).collect();
         (calls.map_or(0, Calls::count), notes)
     }
 }
@@ -267,6 +321,7 @@ pub(super) fn why_not(error: &io::Error) -> String {
 pub(super) fn why_no_calls(error: &io::Error) -> String {
     let hint = "run mcount as root, or: sysctl kernel.perf_event_paranoid=1";
     match error.get_ref() {
+        Some(said) if said.to_string().starts_with(instance::CANNOT) => said.to_string(),
         Some(said) => format!("system calls can't be recorded: {said}"),
         None => format!("system calls can't be recorded: {}", reason(error, hint)),
     }
@@ -325,11 +380,15 @@ impl State {
         let now = clock::both(libc::CLOCK_MONOTONIC_RAW);
         // Since when something may be missing.
         let doubtful = self.rings.read(&mut self.early);
-        self.early.sort_by_key(|event| event.time);
+        if let Some(instance) = &mut self.instance {
+            instance.read(&mut self.early);
+        }
+        self.early.sort_by_key(Event::place);
         if let Some(doubtful) = doubtful {
             let all = self.early.len();
             self.early.retain(|event| event.time <= doubtful);
-            self.lose((all - self.early.len()) as u64, ticks_at(doubtful, self.reads[0], now));
+            let ticks = ticks_at(doubtful, self.reads[0], now);
+            self.lost.add((all - self.early.len()) as u64, ticks);
         }
         // The kernel takes the time before it writes a record, so one of the last moments may come yet.
         let end = if is_last || doubtful.is_some() { u64::MAX } else { self.reads[1].nanoseconds };
@@ -349,28 +408,27 @@ impl State {
         self.reads = [self.reads[1], now];
     }
 
-    /// So many records are missing at that time, in ticks.
-    fn lose(&mut self, count: u64, ticks: u64) {
-        self.lost += count;
-        if count > 0 {
-            let (first, last) = self.lost_between.unwrap_or((ticks, ticks));
-            self.lost_between = Some((first.min(ticks), last.max(ticks)));
-        }
-    }
-
     /// What threads do isn't known any more.
     fn forget_open(&mut self) {
         self.waits.lose();
         if let Some(calls) = &mut self.calls {
             calls.lose();
         }
+        if let Some(functions) = &mut self.functions {
+            functions.lose();
+        }
     }
 
     /// What hasn't ended.
     fn end(&mut self) {
-        let times = self.waits.rest(clock::clock());
-        let calls = self.calls.as_mut().map(Calls::rest).unwrap_or_default();
-        self.record(Heard { times, calls }, u64::MAX);
+        let mut heard = Heard::default();
+        let rest = self.functions.as_mut().map(Functions::rest).unwrap_or_default();
+        for (thread, inner) in rest {
+            self.called(thread, inner, &mut heard);
+        }
+        heard.times = self.waits.rest(clock::clock());
+        heard.calls = self.calls.as_mut().map(Calls::rest).unwrap_or_default();
+        self.record(heard, u64::MAX);
         let rest = self.beginnings.rest();
         if let Some(calls) = &mut self.calls {
             calls.write(&rest);
@@ -392,12 +450,72 @@ impl State {
             calls.write(&self.beginnings.take(known));
             calls.write(&ready);
         }
+        for (ids, _) in &mut heard.functions {
+            *ids = self.inner_ids(*ids);
+        }
+        if let Some(calls) = &mut self.calls {
+            calls.write_functions(heard.functions.iter().map(|(ids, inner)| (*ids, inner)));
+        }
+    }
+
+    /// When that was, in ticks: not before what came earlier.
+    fn ticks_of(&mut self, time: u64, now: Moment) -> u64 {
+        /// Two readings of both clocks differ by less.
+        const CLOSE: u64 = 100_000;
+        let ticks = ticks_at(time, self.reads[0], now);
+        let is_close = ticks < self.last && self.last - ticks < CLOSE;
+        self.last = if is_close { self.last } else { ticks };
+        self.last
+    }
+
+    /// A thread has called functions of the kernel. Where its system call isn't known to be the program's yet, they wait for that.
+    fn called(&mut self, thread: u32, all: impl IntoIterator<Item = Inner>, heard: &mut Heard) {
+        let Some(calls) = &mut self.calls else { return };
+        // Threads that aren't known aren't followed.
+        let process = self.functions.as_ref().and_then(|functions| functions.process(thread));
+        let Some(process) = process else { return };
+        let ready = all.into_iter().filter_map(|inner| calls.inside(thread, inner));
+        heard.functions.extend(ready.map(|inner| ((process, thread), inner)));
+    }
+
+    /// Takes in what the kernel said of one of its functions.
+    fn hear_function(&mut self, thread: u32, ticks: u64, said: Said, heard: &mut Heard) {
+        let is_away = self.waits.has(thread);
+        let Some(functions) = &mut self.functions else { return };
+        let call = match said {
+            Said::Into(address) => {
+                functions.enter(thread, address, ticks, is_away);
+                None
+            }
+            Said::OutOf(address) => functions.leave(thread, address, ticks, is_away),
+            Said::Through(address) => Some(Functions::through(address, ticks)),
+            _ => None,
+        };
+        self.called(thread, call, heard);
+    }
+
+    /// Takes in what threads of the program do that matters for functions of the kernel.
+    fn follow_functions(&mut self, ids: (u32, u32), ticks: u64, said: Said, heard: &mut Heard) {
+        let Some(functions) = &mut self.functions else { return };
+        match said {
+            Said::New { .. } => functions.begun(ids),
+            Said::Enter(_) | Said::Exit { .. } => functions.cross(ids.1),
+            Said::Ended => {
+                let inner = functions.ended(ids.1, ticks);
+                self.called(ids.1, inner, heard);
+                if let Some(functions) = &mut self.functions {
+                    functions.forget(ids.1);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Takes in what the kernel said.
     fn hear(&mut self, event: Event, now: Moment, heard: &mut Heard) {
         let Event { time, ids, said } = event;
-        let ticks = ticks_at(time, self.reads[0], now);
+        let ticks = self.ticks_of(time, now);
+        self.follow_functions(ids, ticks, said, heard);
         match said {
             Said::Off { is_preempted } => self.waits.off(ids, ticks, is_preempted),
             Said::On => {
@@ -415,8 +533,15 @@ impl State {
                 }
             }
             Said::Lost(count) => {
-                self.lose(count, ticks);
+                self.lost.add(count, ticks);
                 self.forget_open();
+            }
+            Said::Missed(count) => {
+                self.lost_functions.add(count, ticks);
+                self.functions.iter_mut().for_each(Functions::lose);
+            }
+            Said::Into(_) | Said::OutOf(_) | Said::Through(_) => {
+                self.hear_function(ids.1, ticks, said, heard);
             }
             said => {
                 if let Some(calls) = &mut self.calls {
@@ -427,20 +552,20 @@ impl State {
     }
 
     /// What is said of lost records.
-    fn lost_line(&self) -> String {
-        let count = self.lost;
-        let Some((first, last)) = self.lost_between.filter(|_| self.calls.is_some()) else {
-            return format!("{count} context switches came too fast, and aren't in the trace");
-        };
+    fn lost_lines(&self) -> Vec<String> {
         let field = |offset: usize| self.trace.field(offset).load(SeqCst);
         let (start, rate) = (field(header::START_TICKS), field(header::TICKS_PER_SECOND).max(1));
-        #[expect(clippy::cast_precision_loss, reason = "it's rounded to milliseconds")]
-        let seconds = |ticks: u64| ticks.saturating_sub(start) as f64 / rate as f64;
-        format!(
-            "system calls came too fast: the trace lacks {count} of the kernel's records from {:.3} s to {:.3} s",
-            seconds(first),
-            seconds(last)
-        )
+        let when = |lost: &Lost| lost.when(start, rate);
+        let of_functions = when(&self.lost_functions).map(|(count, when)| {
+            format!("kernel functions came too fast: the trace lacks {count} of the kernel's records {when}; choose fewer functions with --kernel")
+        });
+        let others = when(&self.lost).map(|(count, when)| match &self.calls {
+            None => format!("{count} context switches came too fast, and aren't in the trace"),
+            Some(_) => format!(
+                "system calls came too fast: the trace lacks {count} of the kernel's records {when}"
+            ),
+        });
+        others.into_iter().chain(of_functions).collect()
     }
 
     /// The numbers that a process and a thread have in their own namespace.

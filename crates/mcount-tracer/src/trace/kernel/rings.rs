@@ -179,7 +179,7 @@ impl Rings {
 }
 
 /// How many processors there may be.
-fn processors() -> usize {
+pub(super) fn processors() -> usize {
     // SAFETY: no pointer is passed.
     let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(count).unwrap_or(1).max(1)

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Tracefs {
     folder: PathBuf,
     /// The folder is there as long as this is open.
-    mount: Option<OwnedFd>,
+    pub(super) mount: Option<OwnedFd>,
 }
 
 impl Tracefs {

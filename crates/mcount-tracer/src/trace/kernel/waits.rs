@@ -75,6 +75,11 @@ impl Waits {
         Some(Time { start: since, end: ticks, ids, is_preempted })
     }
 
+    /// Is this thread off the processor?
+    pub(super) fn has(&self, thread: u32) -> bool {
+        self.away.contains_key(&thread)
+    }
+
     /// A thread is new. It may have the number of one that has ended.
     pub(super) fn begun(&mut self, thread: u32) {
         self.away.remove(&thread);

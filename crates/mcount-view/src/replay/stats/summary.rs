@@ -5,7 +5,7 @@ use super::holders::holder;
 use super::{Column, Printed};
 use crate::replay::short::ShortNames;
 use crate::replay::time::Duration;
-use crate::replay::waits::{Kind, Role, SYSTEM, given_up};
+use crate::replay::waits::{Kind, Role, given_up, is_of_system};
 use crate::words::{counted, printable};
 use mcount_trace::layout::off_cpu::GIVEN_UP;
 use std::cmp::Reverse;
@@ -231,7 +231,7 @@ impl Summary<'_> {
                 && self.of.waits.kind(self.of.trace, place.function) == Kind::Runs
                 && place.time.saturating_mul(10) >= whole
                 // A system call says itself what for.
-                && !self.name(place.function).starts_with(SYSTEM)
+                && !is_of_system(&self.name(place.function))
                 && self.perhaps(place.function).is_empty()
         };
         let names: Vec<String> = places
