@@ -1,6 +1,6 @@
 //! The tables of a profile: stacks, frames, functions, files, and the texts that all threads share.
 
-use crate::replay::waits::{Kind, Role, SYSTEM, Waits};
+use crate::replay::waits::{Kind, Role, Waits, is_of_system};
 use crate::replay::{NAMELESS, Names, SourceLines, hex, json_string};
 use mcount_trace::Module;
 use std::collections::{BTreeMap, HashMap};
@@ -100,7 +100,7 @@ impl<'w> Known<'w> {
     fn category(&self, number: u32) -> usize {
         let trace = self.names.trace;
         let symbol = trace.function(number).map_or(&b""[..], |function| function.name);
-        let is_system = symbol.starts_with(SYSTEM.as_bytes());
+        let is_system = is_of_system(&String::from_utf8_lossy(symbol));
         match (self.waits.kind(trace, number), self.waits.role(trace, number)) {
             (Kind::OffCpu | Kind::Preempted | Kind::Waits, _) => WAITING,
             _ if is_system => SYSTEM_CALL,

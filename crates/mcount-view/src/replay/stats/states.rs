@@ -11,7 +11,7 @@ use crate::names::name_of;
 use crate::replay::progress::Progress;
 use crate::replay::short::{ShortNames, cut};
 use crate::replay::time::Duration;
-use crate::replay::waits::{Kind, SYSTEM, Waits};
+use crate::replay::waits::{Kind, Waits, is_of_system};
 use crate::words::printable;
 use mcount_symbols::waiting::{Cause, cause};
 use mcount_trace::{Call, Trace, Visitor};
@@ -65,8 +65,10 @@ impl Functions {
     fn of(trace: &Trace<'_>, waits: &Waits) -> Self {
         let known = |function: &mcount_trace::Function<'_>| {
             let text = String::from_utf8_lossy(function.name);
-            if let Some(call) = text.strip_prefix(SYSTEM) {
-                return Known { is_systems: true, cause: Some(cause(call, call)) };
+            if is_of_system(&text) {
+                // Functions of the kernel do what the system call asks for.
+                let call = text.strip_prefix("linux:");
+                return Known { is_systems: true, cause: call.map(|call| cause(call, call)) };
             }
             let waits = waits.role(trace, function.number).is_wait();
             let symbol = text.split('@').next().unwrap_or_default();
