@@ -108,15 +108,11 @@ pub unsafe fn prepare<H: Host>(slot: u64) -> Option<*mut Block> {
             return None;
         }
         let found = if H::is_confined() { find(block, slot) } else { set_up_with_room::<H>(slot) };
-        if found.is_none() {
-            drop_call::<H>();
-        }
-        found
+        found.or_else(|| (drop_call::<H>(), None).1)
     }
 }
 
-/// The block of this thread, which may make no system calls, ready for the call at `slot`. `None` if something would have to
-/// be mapped for it.
+/// The block of this thread, which may make no system calls. `None` if something would have to be mapped for the call at `slot`.
 unsafe fn find(block: *mut Block, slot: u64) -> Option<*mut Block> {
     // SAFETY: blocks stay mapped for ever; only the one who has the lock changes pieces.
     unsafe {
@@ -275,20 +271,7 @@ fn dismiss_and(give_up: fn(&mut Pieces)) {
     }
 }
 
-/// The block of this thread, ready for the call at `slot`, with room for calls if there is any.
-unsafe fn set_up_with_room<H: Host>(slot: u64) -> Option<*mut Block> {
-    // SAFETY: the caller's; the lock is taken.
-    unsafe {
-        let block = locked(|wiped| set_up::<H>(wiped, slot))?;
-        // Outside of the lock: the recorder may have to make room first, and other threads would wait for the lock meanwhile. If there's
-        // none, the thread has a block nevertheless, or each of its calls would look for one.
-        if (*block).end == 0 {
-            let _ = new_room::<H>(block, 1);
-        }
-        Some(block)
-    }
-}
-
+/// The block of this thread, ready for the call at `slot`.
 unsafe fn set_up<H: Host>(wiped: &mut Wiped, slot: u64) -> Option<*mut Block> {
     // Entries alone need no shadows.
     let everywhere = Some((0, u64::MAX));
@@ -307,6 +290,18 @@ unsafe fn set_up<H: Host>(wiped: &mut Wiped, slot: u64) -> Option<*mut Block> {
         H::set_current(block);
     }
     Some(block)
+}
+
+/// The same, with room if there is any. It's taken outside of the lock: others would wait while the recorder makes some.
+unsafe fn set_up_with_room<H: Host>(slot: u64) -> Option<*mut Block> {
+    // SAFETY: the caller's; the lock is taken.
+    unsafe {
+        let block = locked(|wiped| set_up::<H>(wiped, slot))?;
+        if (*block).end == 0 {
+            let _ = new_room::<H>(block, 1);
+        }
+        Some(block)
+    }
 }
 
 /// A block for this thread: that of one that has ended, with what is left of its chunk, or a new one.
@@ -350,8 +345,7 @@ unsafe fn take_block<H: Host>(wiped: &mut Wiped) -> Option<*mut Block> {
         (*block).innermost = 0;
         (*block).confined = 0;
         if !begin_thread(block) {
-            // It has no room yet.
-            (*block).end = 0;
+            (*block).end = 0; // no room yet
         }
     }
     Some(block)

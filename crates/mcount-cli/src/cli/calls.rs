@@ -97,7 +97,7 @@ pub(super) struct CallsArgs {
         ]
     )]
     entries: bool,
-    /// Record time off the CPU even if that costs over 2 %; warn if it's forbidden
+    /// Record time off the CPU even if it costs over 2 %; warn if forbidden
     #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
     context_switches: bool,
     /// Record system calls; the program needs no hooks

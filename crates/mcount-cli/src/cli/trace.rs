@@ -25,7 +25,7 @@ A pattern is a glob of function names, NAME@MODULE, or @MODULE; names can be tho
 as fast as they are. An option that takes a pattern, glob or condition may be given again. Sizes are bytes, or end in \
 K, M or G.
 
-Send SIGUSR1 to mcount to pause or resume, SIGUSR2 to write the calls of --ring to a file of their own.
+Send SIGUSR1 to mcount to pause or resume, SIGUSR2 to write the calls of --ring to a new file.
 
 The exit code is the program's; 128 + N if signal N ended it; 2 if it can't be traced, and then it \
 isn't run.

@@ -4,12 +4,10 @@
 use crate::Test;
 use crate::reader::Trace;
 use crate::truth::{Room, as_given, kill_one, until};
-use mcount_trace::layout::header;
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -66,7 +64,7 @@ pub(crate) fn tests() -> Vec<Test> {
         let run = || exact(compiler, flags, source);
         tests.push(test(&format!("attach::{name}"), &[compiler], run));
     }
-    let rows: [(&str, Check); 16] = [
+    let rows: [(&str, Check); 15] = [
         ("attach::again", again),
         ("attach::copied-stacks", || copied_stacks(HOOKS)),
         ("attach::copied-stacks-fentry", || copied_stacks(&["-O2", "-pg", "-mfentry"])),
@@ -79,7 +77,6 @@ pub(crate) fn tests() -> Vec<Test> {
         ("attach::process-ends", process_ends),
         ("attach::killed", killed),
         ("attach::both-killed", both_killed),
-        ("attach::ring-behind", ring_behind),
         ("attach::two-at-once", two_at_once),
         ("attach::refused", refused),
         ("attach::stripped-throw", stripped_throw),
@@ -494,47 +491,6 @@ fn killed() -> Result<(), String> {
     let counts = served.work()?;
     compare(&counts, &attached.stop()?)?;
     served.end()
-}
-
-/// The recorder stands while threads fill all that it has made room for. When it goes on, the ring becomes as large as it's to be.
-fn ring_behind() -> Result<(), String> {
-    /// Chunks of the ring, which are more than there is room for ahead.
-    const CHUNKS: u64 = 1024;
-    let room = Room::new()?;
-    let program = room.compile("gcc", &[FIXED, &["-pthread"]].concat(), "busy-threads.c")?;
-    let mut child = room.start("busy", &mut Command::new(program))?;
-    until("it begins", || room.printed("busy").ends_with('\n'))?;
-    let options = ["--plain", "--ring", "64M"];
-    let attached = Attached::start(&room, "attached", &options, child.id())?;
-    let all = [worker(&attached)?, attached.child.id().into()];
-    let trace = room.path("attached").join("trace.mcount");
-    let field = |at: usize| {
-        let mut word = [0; 8];
-        let file = OpenOptions::new().read(true).open(&trace).ok();
-        let is_read = file.is_some_and(|file| file.read_exact_at(&mut word, at as u64).is_ok());
-        if is_read { u64::from_ne_bytes(word) } else { 0 }
-    };
-    for one in all {
-        kill_one(one, Signal::SIGSTOP);
-    }
-    let turns = || field(header::RING_NEXT);
-    until("each chunk of the ring has had its turn", || turns() > 2 * CHUNKS)?;
-    let before = field(header::NEXT_CHUNK);
-    for one in all {
-        kill_one(one, Signal::SIGCONT);
-    }
-    if before >= CHUNKS {
-        return Err(format!("there was room for {before} chunks"));
-    }
-    let found = until("the ring has all its chunks", || field(header::NEXT_CHUNK) >= CHUNKS);
-    kill_one(child.id().into(), Signal::SIGTERM);
-    let ended = room.wait("busy", &mut child)?;
-    found?;
-    if (ended.code, &*ended.stdout) == (0, "ready\nright\n") {
-        Ok(())
-    } else {
-        Err(format!("{ended:?}"))
-    }
 }
 
 /// Both are killed: the program runs on, and the next one puts all right, whatever it is to trace itself.

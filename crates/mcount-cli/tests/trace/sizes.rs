@@ -1,9 +1,13 @@
 //! How large traces of many threads are that make few calls each, and that nothing is missing from them.
 
 use crate::Test;
-use crate::attach::Attached;
+use crate::attach::{Attached, worker};
 use crate::reader::Trace;
-use crate::truth::{Also, Room, same_with, tracer_with};
+use crate::truth::{Also, Room, kill_one, same_with, tracer_with, until};
+use mcount_trace::layout::header;
+use nix::sys::signal::Signal;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use testkit::served::Served;
@@ -35,7 +39,7 @@ pub(crate) fn tests() -> Vec<Test> {
     let others: [(&str, Run); 3] =
         [("killed", killed), ("limited", limited), ("attached", attached)];
     let others = others.map(|(name, run)| test(format!("short-threads::{name}"), run));
-    ways.chain(others).collect()
+    ways.chain(others).chain([test("ring::behind".to_owned(), ring_behind)]).collect()
 }
 
 fn test(name: String, run: impl FnOnce() -> Result<(), String> + Send + 'static) -> Test {
@@ -134,4 +138,45 @@ fn one_attached(room: &Room, program: &Path) -> Result<(), String> {
     }
     trace.check_nesting()?;
     check_size(room, &trace, MOST)
+}
+
+/// The recorder stands while threads fill all that it has made room for. When it goes on, the ring becomes as large as it's to be.
+fn ring_behind() -> Result<(), String> {
+    /// Chunks of the ring, which are more than there is room for ahead.
+    const CHUNKS: u64 = 1024;
+    let room = Room::new()?;
+    let program = room.compile("gcc", &[HOOKS, &["-pthread"]].concat(), "busy-threads.c")?;
+    let mut child = room.start("busy", &mut Command::new(program))?;
+    until("it begins", || room.printed("busy").ends_with('\n'))?;
+    let options = ["--plain", "--ring", "64M"];
+    let attached = Attached::start(&room, "attached", &options, child.id())?;
+    let all = [worker(&attached)?, attached.child.id().into()];
+    let trace = room.path("attached").join("trace.mcount");
+    let field = |at: usize| {
+        let mut word = [0; 8];
+        let file = OpenOptions::new().read(true).open(&trace).ok();
+        let is_read = file.is_some_and(|file| file.read_exact_at(&mut word, at as u64).is_ok());
+        if is_read { u64::from_ne_bytes(word) } else { 0 }
+    };
+    for one in all {
+        kill_one(one, Signal::SIGSTOP);
+    }
+    let turns = || field(header::RING_NEXT);
+    until("each chunk of the ring has had its turn", || turns() > 2 * CHUNKS)?;
+    let before = field(header::NEXT_CHUNK);
+    for one in all {
+        kill_one(one, Signal::SIGCONT);
+    }
+    if before >= CHUNKS {
+        return Err(format!("there was room for {before} chunks"));
+    }
+    let found = until("the ring has all its chunks", || field(header::NEXT_CHUNK) >= CHUNKS);
+    kill_one(child.id().into(), Signal::SIGTERM);
+    let ended = room.wait("busy", &mut child)?;
+    found?;
+    if (ended.code, &*ended.stdout) == (0, "ready\nright\n") {
+        Ok(())
+    } else {
+        Err(format!("{ended:?}"))
+    }
 }

@@ -153,11 +153,7 @@ pub fn print(
         }
         StatsFormat::Jsonl | StatsFormat::Csv => {
             let numbers: Vec<_> = rows.iter().map(print::Numbers::of).collect();
-            let heads = (manner.by, &print::names_of_times()[..]);
-            match manner.format {
-                StatsFormat::Csv => print::csv(&mut out, heads, &numbers)?,
-                _ => print::jsonl(&mut out, heads, &numbers)?,
-            }
+            print::for_programs(&mut out, manner, &print::names_of_times(), &numbers)?;
         }
     }
     out.flush()?;

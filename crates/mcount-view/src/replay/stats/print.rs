@@ -1,6 +1,6 @@
 //! Printing rows: text, jsonl, csv.
 
-use super::{By, Column, Group, Manner, Printed};
+use super::{By, Column, Group, Manner, Printed, StatsFormat};
 use crate::replay::short::{ShortNames, cut};
 use crate::replay::time::Duration;
 use crate::replay::{csv::io_error, json_string};
@@ -125,11 +125,20 @@ pub(super) fn names_of_times() -> Vec<&'static str> {
     TIMES.into_iter().chain(SPLIT).collect()
 }
 
-pub(super) fn jsonl(
+/// Prints rows in the format that is asked for, if it's one for programs. `names` are those of times.
+pub(super) fn for_programs(
     out: &mut impl Write,
-    (by, names): (By, &[&str]),
+    manner: Manner,
+    names: &[&str],
     rows: &[Numbers<'_>],
 ) -> io::Result<()> {
+    match manner.format {
+        StatsFormat::Csv => csv(out, (manner.by, names), rows),
+        StatsFormat::Jsonl | StatsFormat::Text => jsonl(out, (manner.by, names), rows),
+    }
+}
+
+fn jsonl(out: &mut impl Write, (by, names): (By, &[&str]), rows: &[Numbers<'_>]) -> io::Result<()> {
     for row in rows {
         let values = match row.group {
             Group::Function(_, name) => {
@@ -157,11 +166,7 @@ pub(super) fn jsonl(
     Ok(())
 }
 
-pub(super) fn csv(
-    out: &mut impl Write,
-    (by, names): (By, &[&str]),
-    rows: &[Numbers<'_>],
-) -> io::Result<()> {
+fn csv(out: &mut impl Write, (by, names): (By, &[&str]), rows: &[Numbers<'_>]) -> io::Result<()> {
     let mut out = csv::Writer::from_writer(out);
     let headings = headings(by);
     out.write_record(headings.iter().chain(&["calls"]).chain(names)).map_err(io_error)?;

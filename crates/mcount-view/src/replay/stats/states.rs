@@ -5,7 +5,7 @@
 
 use super::collect::Subject;
 use super::groups::Group;
-use super::print::{Numbers, csv, jsonl};
+use super::print::{Numbers, for_programs};
 use super::{Column, Manner, STRETCH, StatsFormat};
 use crate::names::name_of;
 use crate::replay::progress::Progress;
@@ -281,12 +281,7 @@ pub(super) fn print<'g>(
     let numbers: Vec<_> = rows.iter().map(numbers).collect();
     let titles: Vec<&str> =
         std::iter::once("self_ns").chain(STATES.iter().map(|(_, title)| *title)).collect();
-    let heads = (manner.by, &titles[..]);
-    if manner.format == StatsFormat::Csv {
-        csv(out, heads, &numbers)
-    } else {
-        jsonl(out, heads, &numbers)
-    }
+    for_programs(out, manner, &titles, &numbers)
 }
 
 fn text(
