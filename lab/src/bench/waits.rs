@@ -48,7 +48,8 @@ pub(crate) fn run(ours: &Path, options: &Options) -> Result<()> {
             quartiles(seconds.map(|took| took.time).collect())[1]
         });
         let [longer, more] = [Took::time, Took::processor].map(|of| {
-            let shares = times.iter().map(|[plain, default]| (of(default) / of(plain) - 1.0) * 100.0);
+            let shares =
+                times.iter().map(|[plain, default]| (of(default) / of(plain) - 1.0) * 100.0);
             let [low, middle, high] = quartiles(shares.collect());
             format!("{middle:.1} % ({low:.1} to {high:.1})")
         });

@@ -19,6 +19,7 @@ use crate::outside::{
     SystemCalls, Watched,
 };
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// What people call it.
 pub const NAME: &str = "RISC-V";
@@ -257,6 +258,9 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 pub fn stub_back(_body: u64, _is_late: bool) -> [u8; STUB] {
     [0; STUB]
 }
+
+/// Bytes of a stub where calls return to, whatever kind of stub it is.
+pub const WAY_OUT: Range<usize> = 0..STUB;
 
 /// A stub at `at` of whatever kind: no call returns to one.
 #[must_use]
