@@ -21,6 +21,7 @@ mod lost;
 mod names;
 mod ours;
 mod pages;
+mod reasons;
 mod rings;
 mod signatures;
 mod symbols;
@@ -34,6 +35,7 @@ use self::events::{Event, Said};
 use self::functions::{Functions, Inner};
 pub(super) use self::instance::Instance;
 use self::lost::Lost;
+pub(super) use self::reasons::{why_no_calls, why_not};
 use self::rings::Rings;
 use self::waits::{PREEMPTED, SCHEDULED, Time, Waits};
 use super::clock;
@@ -309,39 +311,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why threads can't be watched.
-pub(super) fn why_not(error: &io::Error) -> String {
-    format!(
-        "no context switches are recorded: {}",
-        reason(error, "sysctl kernel.perf_event_paranoid=2")
-    )
-}
-
-/// Why system calls can't be recorded.
-pub(super) fn why_no_calls(error: &io::Error) -> String {
-    let hint = "run mcount as root, or: sysctl kernel.perf_event_paranoid=1";
-    match error.get_ref() {
-        Some(said) if said.to_string().starts_with(instance::CANNOT) => said.to_string(),
-        Some(said) => format!("system calls can't be recorded: {said}"),
-        None => format!("system calls can't be recorded: {}", reason(error, hint)),
-    }
-}
-
-/// The reason, and how to allow it.
-fn reason(error: &io::Error, allow: &str) -> String {
-    let hint = match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => format!(" (allow it: {allow})"),
-        Some(libc::EMFILE) => " (RLIMIT_NOFILE: one for each thread and processor)".to_owned(),
-        _ => String::new(),
-    };
-    format!("{}{hint}", crate::commit::Failure::from(io::Error::from(error.kind())))
-}
-
-/// Can system calls of this process be recorded?
-///
-/// # Errors
-///
-/// They can't; the text says why, and what to do.
+/// Can system calls of this process be recorded? If they can't, the error says why, and what to do.
 pub(super) fn check_calls(process: i32) -> io::Result<()> {
     let wanted = Wanted { switches: false, calls: true };
     let opened = Rings::new(false, wanted).and_then(|mut rings| rings.open(process));
