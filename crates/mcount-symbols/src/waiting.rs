@@ -95,7 +95,7 @@ pub fn is_join(name: &str, symbol: &str) -> bool {
     JOINS.split_whitespace().any(|join| join == plain(symbol))
 }
 
-/// What a call that waits waits for.
+/// The cause of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// Another thread or process: a lock, a condition variable, a semaphore, a barrier.
@@ -117,7 +117,7 @@ const CONDITIONS: &str = "
     cnd_timedwait cnd_wait flock futex futex_wait futex_waitv lockf pthread_barrier_wait pthread_cond_clockwait
     pthread_cond_timedwait pthread_cond_wait sem_clockwait sem_timedwait sem_wait semop semtimedop";
 
-/// Calls by which programs wait for a disk: those that take a name, or descriptors of files only.
+/// Programs wait for a disk in these calls, which take a name, or descriptors of files only.
 const DISK: &str = "
     access chdir chmod chown copy_file_range creat execve execveat faccessat faccessat2 fadvise fallocate fchmod fchmodat
     fchown fchownat fdatasync fstatfs fsync ftruncate getdents link linkat lstat mkdir mkdirat mknod mknodat mount msync
@@ -136,7 +136,7 @@ const SLEEPS: &str = "
     clock_nanosleep nanosleep pause rt_sigsuspend rt_sigtimedwait sigsuspend sigtimedwait sigwait sigwaitinfo sleep
     thrd_sleep usleep";
 
-/// What a library function or system call of this name waits for, if it waits.
+/// The cause of waits in a library function or system call of this name.
 #[must_use]
 pub fn cause(name: &str, symbol: &str) -> Cause {
     let has = |list: &str, name: &str| list.split_whitespace().any(|one| one == name);

@@ -68,6 +68,9 @@ pub(super) fn stats(arguments: &StatsArgs) -> io::Result<u8> {
         width: terminal::width(),
     };
     let path = &arguments.trace;
+    if let Some(column) = without_column(manner) {
+        return Ok(complain(&format!("--by state has no column '{column}' to sort by")));
+    }
     read_trace(path, &arguments.selection, |trace, selection, progress| {
         if let Some(lack) = lack(trace, manner.by) {
             return Err(io::Error::other(format!("{}: --by state: {lack}", path.display())));
@@ -85,4 +88,16 @@ pub(super) fn stats(arguments: &StatsArgs) -> io::Result<u8> {
         }
         Ok(())
     })
+}
+
+/// The column to sort by, if there's none with these rows.
+fn without_column(manner: Manner) -> Option<&'static str> {
+    match (manner.by, manner.sort) {
+        (By::State, Column::Mean) => Some("mean"),
+        (By::State, Column::Min) => Some("min"),
+        (By::State, Column::Median) => Some("median"),
+        (By::State, Column::P99) => Some("p99"),
+        (By::State, Column::Max) => Some("max"),
+        _ => None,
+    }
 }

@@ -24,7 +24,7 @@ const MOST: usize = 4;
 /// Numbers of a function, or of what it called, in the order of [`EVENTS`].
 type Costs = [u64; MOST];
 
-/// What is counted: the names of columns, and what they mean. A trace without times has only the last one.
+/// The columns: their names, and what they mean. A trace without times has only the last one.
 const EVENTS: [(&str, &str); MOST] = [
     ("Time", "Nanoseconds"),
     ("Running", "Nanoseconds on the processor"),
@@ -39,16 +39,10 @@ pub(super) fn print(
 ) -> io::Result<()> {
     let PrintJob { names, filter, progress } = *work;
     let trace = names.trace;
-    let has_times = trace.has_times() && !trace.header.has_only_entries;
     let waits = Waits::of(trace);
-    let is_split = has_times && waits.is_known();
     let threads: Vec<u32> = (0..).zip(&trace.threads).map(|(at, _)| at).collect();
-    let scope = Scope {
-        keeps_deep: true,
-        waits: Some(&waits).filter(|_| is_split),
-        threads: Some(&threads),
-        ..Scope::of(trace, filter, has_times)
-    };
+    let scope = Scope::of_profile(trace, filter, &waits, &threads);
+    let (has_times, is_split) = (scope.has_times, scope.waits.is_some());
     let order = Order::of(names);
     let calls = Calls::of(&collect(&scope, progress), &order);
     let shown = [has_times, is_split, is_split, true];
@@ -57,12 +51,12 @@ pub(super) fn print(
     profile.functions(&calls)
 }
 
-/// Who called whom.
+/// The calls, added up by caller and callee.
 #[derive(Default)]
 struct Calls {
-    /// What each function cost alone, by name.
+    /// The costs of each function alone, by name.
     functions: Vec<(Last, Costs)>,
-    /// What each called, in the same order: how often, and the costs with all that was called from there.
+    /// The callees of each, in the same order: how often it called them, and their costs with their own callees.
     callees: HashMap<Last, Vec<(Last, u64, Costs)>, foldhash::fast::RandomState>,
 }
 
@@ -103,14 +97,14 @@ impl Calls {
     }
 }
 
-/// What the last function of a chain cost alone.
+/// The costs of the last function of a chain alone.
 fn costs(chain: &Chain) -> Costs {
     let [running, waiting] = chain.split();
     // It's negative if calls overlap.
     [u64::try_from(chain.own).unwrap_or(0), running, waiting, chain.all_calls()]
 }
 
-/// What each chain cost, with all that was called from there. Parents come before what they are in.
+/// The costs of each chain, with all callees. Parents come before what they are in.
 fn totals(chains: &Chains) -> Vec<Costs> {
     let mut totals: Vec<Costs> = chains.all.iter().map(costs).collect();
     for (at, chain) in chains.all.iter().enumerate().rev() {
@@ -230,7 +224,7 @@ impl<W: Write> Profile<'_, '_, '_, W> {
     }
 }
 
-/// What a thread is called among functions: brackets aren't in their names.
+/// The name of a thread among functions, whose names have no brackets.
 fn thread_name(trace: &Trace<'_>, process: Option<usize>, thread: Option<NonZeroU32>) -> String {
     let program = program_name(trace, process);
     let thread = thread.and_then(|thread| usize::try_from(thread.get() - 1).ok());

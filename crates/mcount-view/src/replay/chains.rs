@@ -3,18 +3,15 @@
 
 use super::progress::Progress;
 use super::select::Filter;
+use super::visit::visit_all;
 use super::waits::{Kind, Waits};
 use super::{Names, program_name};
 use mcount_trace::{Call, Trace, Visitor};
-use rayon::prelude::*;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
 /// Deeper chains are cut off here: every chain is a line, and one of a million names serves nobody.
 pub(crate) const DEEPEST: usize = 512;
-
-/// Calls that a processor takes at a time.
-const STRETCH: u64 = 500_000;
 
 /// A chain: the one without its last function, and that.
 #[derive(Debug, Clone)]
@@ -266,22 +263,30 @@ impl<'c> Scope<'c> {
         let (most, keeps_deep) = (usize::MAX, false);
         Self { trace, filter, has_times, most, keeps_deep, waits: None, threads: None }
     }
+
+    /// The same for a profile: calls that are too deep count with their functions, and waiting is told apart if the trace knows it.
+    pub(crate) fn of_profile(
+        trace: &'c Trace<'c>,
+        filter: &'c Filter<'c>,
+        waits: &'c Waits,
+        threads: &'c [u32],
+    ) -> Self {
+        let has_times = trace.has_times() && !trace.header.has_only_entries;
+        let waits = Some(waits).filter(|waits| has_times && waits.is_known());
+        let threads = Some(threads);
+        Self { keeps_deep: true, waits, threads, ..Self::of(trace, filter, has_times) }
+    }
 }
 
-/// The chains of all calls. Stretches of threads are looked at by all processors.
+/// The chains of all calls.
 pub(crate) fn collect(scope: &Scope<'_>, progress: &Progress<'_>) -> Chains {
     let latest = scope.trace.nanoseconds(scope.trace.latest());
     let new = || Collector { chains: Chains::new(scope), scope, latest };
-    let stretches = scope.trace.stretches(STRETCH, |thread| scope.filter.has_thread(thread));
-    let collectors = stretches.par_iter().fold(new, |mut collector, stretch| {
-        if !progress.is_stopped() {
-            scope.trace.visit(stretch, &mut collector);
-            progress.add(stretch.calls);
-        }
-        collector
-    });
-    let chains = collectors.map(|collector| collector.chains);
-    chains.reduce(|| Chains::new(scope), Chains::merge)
+    visit_all(scope.trace, scope.filter, progress, new, |one, other| Collector {
+        chains: one.chains.merge(other.chains),
+        ..one
+    })
+    .chains
 }
 
 /// The data of an open call.

@@ -27,6 +27,7 @@ mod text;
 pub(crate) mod time;
 mod uftrace;
 mod values;
+mod visit;
 mod waits;
 
 use parallel::PrintJob;

@@ -79,16 +79,10 @@ pub(super) fn print(
 ) -> io::Result<()> {
     let PrintJob { names, filter, progress } = *work;
     let trace = names.trace;
-    let has_times = trace.has_times() && !trace.header.has_only_entries;
     let waits = Waits::of(trace);
-    let is_split = has_times && waits.is_known();
     let threads = threads_by_name(trace);
-    let scope = Scope {
-        keeps_deep: true,
-        waits: Some(&waits).filter(|_| is_split),
-        threads: Some(&threads),
-        ..Scope::of(trace, filter, has_times)
-    };
+    let scope = Scope::of_profile(trace, filter, &waits, &threads);
+    let (has_times, is_split) = (scope.has_times, scope.waits.is_some());
     let chains = collect(&scope, progress);
     let mut profile = Profile {
         out: GzEncoder::new(out, Compression::default()),

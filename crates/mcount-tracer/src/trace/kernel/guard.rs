@@ -1,7 +1,7 @@
-//! A process that ends the recorder's instance if the recorder is killed: nobody is left to do it, and the kernel would go on recording.
+//! A process that ends the recorder's instance if the recorder is killed. Otherwise the kernel would go on recording.
 //!
-//! It waits for the end of a pipe that only the recorder holds open. It belongs to no session and to no group of the recorder's, and
-//! nobody waits for it.
+//! It waits for the end of a pipe that only the recorder holds open. It has a session and a process group of its own,
+//! and no parent that waits for it.
 
 use nix::libc::{self, c_int};
 use std::ffi::{CStr, CString};
@@ -9,12 +9,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// What the process waits for the end of.
+/// The pipe. The process waits until it's closed.
 pub(super) struct Guard {
     _pipe: OwnedFd,
 }
 
-/// What the process has to know. All of it is there before it begins, because it can't ask for memory.
+/// The data of the process. All of it is there before the process begins, because it can't ask for memory.
 struct Duty<'d> {
     /// Its end of the pipe, and the folder of instances.
     pipe: c_int,
@@ -121,7 +121,7 @@ unsafe fn watch(duty: &Duty<'_>) -> ! {
 ///
 /// As for [`watch`].
 unsafe fn close(first: c_int, last: c_int) {
-    /// More than anybody has where the kernel doesn't know the system call.
+    /// More descriptors than processes have, where the kernel doesn't know the system call.
     const MANY: c_int = 1 << 16;
     if first > last {
         return;
@@ -143,7 +143,7 @@ mod tests {
     use std::fs::OpenOptions;
     use std::time::{Duration, Instant};
 
-    /// When nobody holds the other end of the pipe any more, the instance goes. Where that's forbidden, there is none.
+    /// When the other end of the pipe is closed, the instance goes. Where that's forbidden, there is none.
     #[test]
     fn instances_end_with_the_pipe() {
         let Ok(tracefs) = Tracefs::find() else { return };

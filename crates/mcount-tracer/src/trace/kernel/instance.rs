@@ -29,7 +29,7 @@ const MOST: usize = 8 << 10;
 const LEAST: usize = 1 << 10;
 const ALL: usize = 64 << 10;
 
-/// What is said first of why they can't be recorded.
+/// The beginning of the message that says why they can't be recorded.
 pub(super) const CANNOT: &str = "kernel functions can't be recorded";
 
 /// The tracers that are used: the one that tells of ends as well, and the one that doesn't.
@@ -108,7 +108,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Nothing more is recorded. What was is still there.
+    /// Records nothing more. All that was recorded is still there.
     pub(super) fn pause(&self) {
         // If that fails, what's new is read as well.
         let _ = set(&self.tracefs, &self.folder.join("tracing_on"), "0");
@@ -119,7 +119,7 @@ impl Instance {
         std::mem::take(&mut self.symbols)
     }
 
-    /// What the user should know of what will be recorded, a line each.
+    /// Notes on the recording for the user, a line each.
     pub(in crate::trace) fn notes(&self) -> Vec<String> {
         let unknown = |pattern: &String| format!("no function of the kernel matches '{pattern}'");
         let only_calls = (self.tracer != GRAPH).then(|| {
@@ -390,7 +390,7 @@ fn read_page<'p>(mut pipe: &File, page: &'p mut [u8]) -> Option<&'p [u8]> {
     }
 }
 
-/// What a record says. It has no number of the process.
+/// The event of a record, which has no number of the process.
 fn event(record: Record) -> Event {
     let Record { time, thread, what, address } = record;
     let said = match what {
@@ -431,9 +431,9 @@ fn is_alive((process, began): (i32, u64)) -> bool {
     Tracee::new(process).start() == Some(began)
 }
 
-/// Ends an instance. If somebody else reads what is in it, it stays, and records nothing.
+/// Ends an instance. If another program reads it, it stays, and records nothing.
 fn remove(path: &Path) {
-    /// Others may just read what it has.
+    /// Another program may be reading it.
     const TRIES: usize = 20;
     const PAUSE: Duration = Duration::from_millis(10);
     let _ = write(OpenOptions::new().write(true), &path.join("current_tracer"), "nop");
@@ -482,7 +482,7 @@ mod tests {
         assert_eq!((lost(text), lost("overrun: x\n")), (11, 0));
     }
 
-    /// What each kernel since 6.1 has, as far as this one can be asked: root of a machine without restrictions can.
+    /// Each kernel since 6.1 has these files. Only root of a machine without restrictions may read them.
     #[test]
     fn this_kernel_says_how_pages_are_read() {
         let Ok(tracefs) = Tracefs::find() else { return };

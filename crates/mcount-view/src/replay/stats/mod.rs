@@ -12,12 +12,12 @@ mod summary;
 
 use super::progress::Progress;
 use super::short::ShortNames;
+use super::visit::visit_all;
 use super::waits::Waits;
 use super::{Names, Selection};
 use collect::{Collector, Row, Subject};
 use groups::{Group, Groups};
 use mcount_trace::Trace;
-use rayon::prelude::*;
 use std::io::{self, Write};
 
 /// What rows are sorted by: a column.
@@ -93,9 +93,6 @@ impl Manner {
 pub fn lack(trace: &Trace<'_>, by: By) -> Option<&'static str> {
     if by == By::State { states::lack(trace, &Waits::of(trace)) } else { None }
 }
-
-/// Calls that a processor takes at a time: few enough that all have work, too many for it to matter where they begin.
-const STRETCH: u64 = 500_000;
 
 /// Prints a row for each function, or whatever else has one, of which `selection` has calls. `missing` says what the trace lacks, in
 /// sentences, once it was read. Returns what is to be warned of.
@@ -205,18 +202,9 @@ pub(crate) fn of_functions(
     .collect()
 }
 
-/// A row for each group, and where threads waited. Stretches of threads are looked at by all processors.
+/// A row for each group, and where threads waited.
 fn collect<'c>(of: Subject<'c>, progress: &Progress<'_>) -> Collector<'c> {
-    let stretches = of.trace.stretches(STRETCH, |thread| of.filter.has_thread(thread));
-    let new = || Collector::new(of);
-    let collectors = stretches.par_iter().fold(new, |mut collector, stretch| {
-        if !progress.is_stopped() {
-            of.trace.visit(stretch, &mut collector);
-            progress.add(stretch.calls);
-        }
-        collector
-    });
-    collectors.reduce(new, Collector::merge)
+    visit_all(of.trace, of.filter, progress, || Collector::new(of), Collector::merge)
 }
 
 /// A row as it is printed.

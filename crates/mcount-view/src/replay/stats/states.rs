@@ -1,25 +1,26 @@
-//! What threads do in each function: they run, wait for a lock, a disk or the network, or have lost their processor.
+//! Splits the time of each function by the state of the thread: it runs, waits for a lock, a disk or the network, or has lost its
+//! processor.
 //!
-//! Each moment in a traced function counts once: in the innermost function that isn't the system's. What the system does for it, its
-//! system calls and its time off the processor, is the function's own.
+//! Each moment in a traced function counts once: in the innermost function that isn't the system's. The function's own time includes its
+//! system calls and its time off the processor.
 
 use super::collect::Subject;
 use super::groups::Group;
 use super::print::{Numbers, for_programs};
-use super::{Column, Manner, STRETCH, StatsFormat};
+use super::{Column, Manner, StatsFormat};
 use crate::names::name_of;
 use crate::replay::progress::Progress;
 use crate::replay::short::{ShortNames, cut};
 use crate::replay::time::Duration;
+use crate::replay::visit::visit_all;
 use crate::replay::waits::{Kind, Waits, is_of_system};
 use crate::words::printable;
 use mcount_symbols::waiting::{Cause, cause};
 use mcount_trace::{Call, Trace, Visitor};
-use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
-/// What a thread can do, in the order of columns: what stands above it, and its name in other formats.
+/// The states, in the order of columns: the heading in text, and the name in other formats.
 const STATES: [(&str, &str); 8] = [
     ("RUNNING", "running_ns"),
     ("LOCK", "lock_ns"),
@@ -46,19 +47,19 @@ fn place(cause: Cause) -> usize {
     }
 }
 
-/// How much room a column takes, with the space behind it.
+/// The width of a column, with the space after it.
 const WIDTH: usize = 11;
 
-/// What is known of a function by its name.
+/// Facts that follow from a function's name.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     /// The system does it for its caller.
     is_systems: bool,
-    /// What it waits for, if it waits.
+    /// The cause of its waits, if it waits.
     cause: Option<Cause>,
 }
 
-/// What is known of each function, by its place in the trace.
+/// The facts of each function, by its place in the trace.
 struct Functions(Vec<Known>);
 
 impl Functions {
@@ -120,7 +121,7 @@ struct Enclosing {
     /// Where its time counts.
     row: usize,
     state: usize,
-    /// What is waited for in it.
+    /// The cause of waits in it.
     cause: Option<Cause>,
     is_wanted: bool,
 }
@@ -239,16 +240,8 @@ pub(super) fn print<'g>(
 ) -> io::Result<()> {
     let trace = of.trace;
     let functions = Functions::of(trace, of.waits);
-    let stretches = trace.stretches(STRETCH, |thread| of.filter.has_thread(thread));
     let new = || Collector::new(of, &functions);
-    let collectors = stretches.par_iter().fold(new, |mut collector, stretch| {
-        if !progress.is_stopped() {
-            trace.visit(stretch, &mut collector);
-            progress.add(stretch.calls);
-        }
-        collector
-    });
-    let found = collectors.reduce(new, |one, other| one.merge(&other));
+    let found = visit_all(trace, of.filter, progress, new, |one, other| one.merge(&other));
     let rows = found.rows.iter().zip(of.groups.all()).filter(|(row, _)| row.calls > 0);
     let mut rows: Vec<(&Row, &'g Group<'g>)> =
         rows.filter(|(_, group)| group.function().is_some()).collect();
