@@ -17,6 +17,7 @@ mod document;
 mod hosts;
 mod installed;
 mod kernel;
+mod languages;
 mod machine;
 mod modules;
 mod outside;
@@ -43,6 +44,7 @@ experiments:
   hosts     run the tests on 32-bit and big-endian hosts, by emulation where that is needed
   installed compare kernels of Debian without symbols with their vmlinux, and what BPF can attach to with bpftool
   kernel    build a kernel with our recordmcount in its place, boot it in QEMU, and trace
+  languages run a program of each of many languages with every function probed, and compare what it prints
   machine   run programs that arm their hooks in a whole machine that QEMU emulates, with several processors
   modules   record the kernel modules of Debian again and compare with the tables they came with
   outside   trace programs of another processor from outside, in a machine that QEMU emulates
@@ -73,6 +75,7 @@ fn run() -> Result<bool> {
             Some("hosts") => hosts::run(parser),
             Some("installed") => installed::run(parser),
             Some("kernel") => kernel::run(parser),
+            Some("languages") => languages::run(parser),
             Some("machine") => machine::run(parser),
             Some("modules") => modules::run(parser),
             Some("outside") => outside::run(parser),

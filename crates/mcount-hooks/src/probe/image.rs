@@ -26,8 +26,21 @@ const R_IRELATIVE: u32 = 37;
 /// Sections of Go programs. Go's runtime looks up return addresses in its table of functions.
 const GO: [&[u8]; 3] = [b".gopclntab", b".data.rel.ro.gopclntab", b".note.go.buildid"];
 
-/// Symbols of OCaml's and Haskell's runtimes, which look up return addresses, too.
-const WALKERS: [&[u8]; 3] = [b"caml_frametable", b"caml_system__frametable", b"stg_upd_frame_info"];
+/// Symbols of runtimes that look up return addresses, too: OCaml's, Haskell's, the Java machine HotSpot (its debugger needs
+/// this one), CoreCLR (so does its debugger), Mono, and what Mono compiled ahead of time.
+const WALKERS: [&[u8]; 7] = [
+    b"caml_frametable",
+    b"caml_system__frametable",
+    b"stg_upd_frame_info",
+    b"gHotSpotVMStructs",
+    b"DotNetRuntimeInfo",
+    b"mono_jit_init",
+    b"mono_aot_file_info",
+];
+
+/// How names of V8's functions begin (`v8::…`). Code that V8 makes calls those of its interface for C++ directly, and V8
+/// looks up the return address of that call. So what uses the interface is meant as well: Node.js's addons.
+const V8: [&[u8]; 2] = [b"_ZN2v8", b"_ZNK2v8"];
 
 /// gABI, "Dynamic Array Tags".
 const DT_PLTRELSZ: u64 = 2;
@@ -218,6 +231,9 @@ impl<'d> Image<'d> {
                 let address = symbol.st_value(endian);
                 let is_place = matches!(kind, elf::STT_FUNC | elf::STT_NOTYPE | elf::STT_GNU_IFUNC);
                 let name = symbol.name(endian, table.strings()).unwrap_or_default();
+                if V8.iter().any(|prefix| name.starts_with(prefix)) {
+                    self.role = Role::WalksStack;
+                }
                 if symbol.is_undefined(endian) {
                     continue;
                 }

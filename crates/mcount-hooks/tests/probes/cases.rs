@@ -160,9 +160,19 @@ fn the_vdso_is_left_alone() {
 }
 
 /// Definitions that only programs of languages have whose runtimes walk the stack.
-const LANGUAGES: [(&str, &str); 2] = [
+const LANGUAGES: [(&str, &str); 8] = [
     ("go", r#"asm(".section .note.go.buildid, \"a\"\n.quad 1\n.text");"#),
     ("ocaml", "long caml_frametable[2];"),
+    ("java", "void *gHotSpotVMStructs;"),
+    ("mono", "void mono_jit_init(void) {}"),
+    ("mono-ahead", "long mono_aot_file_info;"),
+    ("dotnet", "char DotNetRuntimeInfo[18];"),
+    ("node", "void _ZN2v87Isolate8AllocateEv(void) {}"),
+    // What's called from a function that V8 compiled may be an addon.
+    (
+        "addon",
+        "extern int _ZN2v85Value __attribute__((weak)); int *value(void) { return &_ZN2v85Value; }",
+    ),
 ];
 
 #[test(each = LANGUAGES)]
