@@ -24,6 +24,8 @@ mod pager;
 pub mod probes;
 pub mod recordmcount;
 pub mod response;
+#[cfg(can_trace)]
+pub mod sample;
 mod stand_in;
 mod terminal;
 #[cfg(can_trace)]

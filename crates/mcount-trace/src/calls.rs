@@ -32,13 +32,20 @@ pub struct Call {
     pub(crate) place: u64,
 }
 
+/// Records are at multiples of 16 bytes, and those of open calls, which are words, have the highest bit.
+const OPEN: u64 = 1 << 63;
+
 impl Call {
     /// A number that no other call of the trace has.
     #[must_use]
     pub fn number(&self) -> u64 {
-        // Records are at multiples of 16 bytes, and those of open calls, which are words, have the highest bit.
-        const OPEN: u64 = 1 << 63;
         if self.place & OPEN == 0 { self.place / 16 } else { OPEN | ((self.place & !OPEN) / 8) }
+    }
+
+    /// Had it not ended when the trace did? When its thread or its process ended later, that isn't its record.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.place & OPEN != 0
     }
 }
 

@@ -28,6 +28,8 @@ impl<F: FnMut(u64, &mut [u8]) -> bool> Source for F {
 pub struct Ended {
     /// The number of its thread in the trace.
     pub thread: u32,
+    /// The number of its process, as that process sees it.
+    pub process: u32,
     /// The number of its function in the trace.
     pub function: u32,
     /// Ticks when it began.
@@ -358,6 +360,7 @@ fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
                 let raw = Raw::new(first, second, place.base, 0);
                 each(&Ended {
                     thread: place.owner.take().unwrap_or(place.thread),
+                    process: place.whose.pid,
                     function: raw.function(),
                     start: place.start.take().unwrap_or(raw.start),
                     end: raw.end,

@@ -8,6 +8,7 @@ pub mod packing;
 pub mod parquet;
 pub mod replay;
 pub mod report;
+pub mod sample;
 #[cfg(feature = "tui")]
 pub mod tui;
 mod varint;

@@ -101,6 +101,7 @@ pub(super) fn attach(arguments: AttachArgs) -> u8 {
             calls: arguments.calls,
             budget: arguments.which.budget,
             view: None,
+            sampling: None,
             verbose: arguments.verbose,
             say: Arc::new(say),
             complain: Arc::new(complain),

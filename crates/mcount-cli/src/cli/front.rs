@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 /// The commands, each in its group, in the order of the help.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Running programs", &["trace", "attach", "top", "patch"]),
+    ("Running programs", &["trace", "attach", "top", "sample", "patch"]),
     (
         "Traces",
         &[

@@ -24,6 +24,8 @@ mod record;
 mod replay;
 mod report;
 mod running;
+#[cfg(can_trace)]
+mod sample;
 mod scratch;
 mod sort;
 mod stats;
@@ -52,6 +54,8 @@ use self::read::{ReadArgs, What, read};
 use self::record::{RecordArgs, record};
 use self::replay::{ReplayArgs, replay};
 use self::report::{ReportArgs, report};
+#[cfg(can_trace)]
+use self::sample::{SampleArgs, sample};
 use self::sort::{SortArgs, sort};
 use self::stats::{StatsArgs, stats};
 use self::table::{TableArgs, table};
@@ -228,6 +232,10 @@ enum Command {
         override_usage = "mcount top [OPTIONS] PID\n       mcount top [OPTIONS] -- PROGRAM [ARG]..."
     )]
     Top(TopArgs),
+    /// Estimate calls and times of a running process at a chosen cost
+    #[cfg(can_trace)]
+    #[command(after_help = sample::HELP)]
+    Sample(SampleArgs),
     /// Print the calls of a trace, or export them to other tools
     #[command(after_help = replay::HELP)]
     Replay(ReplayArgs),
@@ -362,6 +370,8 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Patch { .. } => Ok(complain(&crate::trace::missing("mcount patch"))),
         #[cfg(can_trace)]
         Command::Top(arguments) => Ok(top(arguments)),
+        #[cfg(can_trace)]
+        Command::Sample(arguments) => Ok(sample(arguments)),
         Command::Replay(arguments) => replay(&arguments),
         Command::Stats(arguments) => stats(&arguments),
         Command::Graph(arguments) => graph(&arguments),

@@ -94,7 +94,7 @@ pub(super) struct TopArgs {
     command: Vec<OsString>,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
     match Duration::from_nanos(parse_time(text)?) {
         time if time < Duration::from_millis(50) => Err("at least 50ms".to_owned()),
         time => Ok(time),
@@ -130,6 +130,7 @@ pub(super) fn top(arguments: TopArgs) -> u8 {
         calls: None,
         budget: arguments.budget,
         view: Some(view),
+        sampling: None,
         verbose: false,
         say: Arc::new(say),
         complain: Arc::new(complain),

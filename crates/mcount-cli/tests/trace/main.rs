@@ -27,6 +27,7 @@ mod probes;
 mod probes_any;
 mod programs;
 mod reader;
+mod sample;
 mod sanitizers;
 mod sizes;
 mod sleds;
@@ -76,7 +77,8 @@ fn main() -> ExitCode {
         .chain(attach::tests())
         .chain(attach_killed::tests())
         .chain(attach_where::tests())
-        .chain(top::tests());
+        .chain(top::tests())
+        .chain(sample::tests());
     let tests = tests.chain(control::tests()).chain(damaged::tests()).chain(off_cpu::tests());
     let tests = tests
         .chain(values::tests())

@@ -178,7 +178,7 @@ impl Times {
 }
 
 /// The processor time that `process` has used, all threads together.
-fn used(process: i32) -> Duration {
+pub(super) fn used(process: i32) -> Duration {
     // As the C library's clock_getcpuclockid(3) makes it: of a process, and as scheduled.
     let clock = (!process) << 3 | 2;
     let mut time = nix::libc::timespec { tv_sec: 0, tv_nsec: 0 };

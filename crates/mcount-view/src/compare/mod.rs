@@ -9,7 +9,7 @@
 mod disturbed;
 mod measure;
 mod print;
-mod statistics;
+pub(crate) mod statistics;
 
 pub use measure::{By, Functions, Key, Measured, measure};
 pub use print::{ComparisonFormat, print};

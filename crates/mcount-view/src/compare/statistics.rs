@@ -135,7 +135,7 @@ pub(super) fn median(numbers: &[f64]) -> f64 {
 }
 
 /// What Student's t passes, up or down, with these odds.
-fn limit(odds: f64, freedom: usize) -> f64 {
+pub(crate) fn limit(odds: f64, freedom: usize) -> f64 {
     let (mut low, mut high) = (0.0, 1e6);
     for _ in 0..80 {
         let middle = f64::midpoint(low, high);

@@ -111,7 +111,7 @@ impl Wanted {
             || request.duration.is_some()
             || request.calls.is_some()
             || request.budget.is_some()
-            || request.view.is_some()
+            || request.is_hidden()
             || request.scope.is_more_than_patterns();
         if is_else {
             return Err(io::Error::other(

@@ -285,6 +285,7 @@ fn request(process: i32, options: Options, notes: &Arc<Mutex<Vec<String>>>) -> R
         calls: None,
         budget: None,
         view: None,
+        sampling: None,
         verbose: false,
         say: Arc::new(|_| {}),
         complain: Arc::new(move |note| {

@@ -17,6 +17,7 @@ mod maps;
 #[cfg(can_patch)]
 pub mod patch;
 mod program;
+mod sample;
 mod sandbox;
 mod session;
 mod sites;
@@ -30,6 +31,7 @@ mod worker;
 pub use self::front::attach;
 pub use self::handle::{Call, Finished, Options, Session};
 pub use self::list::list;
+pub use self::sample::{Lot, Named, Observer, Opened, Progress, Sampling};
 use super::file::Size;
 use super::processor;
 use super::scope::Scope;
@@ -62,12 +64,21 @@ pub struct Request {
     pub budget: Option<f64>,
     /// The reader of the calls.
     pub view: Option<Box<dyn View>>,
+    /// Windows of calls instead of all.
+    pub sampling: Option<Sampling>,
     /// Say which modules have hooks, and how long the program was stopped.
     pub verbose: bool,
     /// Says something, while it's being traced.
     pub say: Arc<dyn Fn(&str)>,
     /// Says what is wrong or missing; the exit code for an error.
     pub complain: Arc<dyn Fn(&str) -> u8>,
+}
+
+impl Request {
+    /// Is the trace for somebody who looks at it, and then nobody's?
+    fn is_hidden(&self) -> bool {
+        self.view.is_some() || self.sampling.is_some()
+    }
 }
 
 /// One function, as of now.

@@ -34,7 +34,7 @@ pub(super) struct Session {
     pub(super) image: Image,
     pub(super) block: Block,
     /// The armed hooks.
-    changes: Vec<Change>,
+    pub(super) changes: Vec<Change>,
     /// Words by which library functions are called that lead to gates.
     words: Vec<GatedWord>,
     /// Where the agent finds what it's to know of functions that tell of their calls themselves, with their numbers.

@@ -300,30 +300,56 @@ pub(super) fn switch<'c>(
     is_on: bool,
 ) -> io::Result<()> {
     for change in changes {
-        if let Some(switch) = change.unit.as_ref().and_then(Unit::marker_switch) {
-            flip(memory, switch, is_on)?;
-            continue;
-        }
-        let mut bytes = [0; code::SWITCH];
-        let at = change.unit.as_ref().map_or(change.at, |unit| unit.at);
-        memory.read(at, &mut bytes)?;
-        if let Some(switch) = code::switch(at, bytes) {
-            flip(memory, switch, is_on)?;
+        if let Some(switch) = Switch::of(memory, change)? {
+            switch.flip(memory, is_on)?;
         }
     }
     Ok(())
 }
 
-/// Stores what is there if it's on, or if it's off, where the other one is.
-fn flip<const SIZE: usize>(
-    memory: &Memory,
-    (at, on, off): (u64, [u8; SIZE], [u8; SIZE]),
-    is_on: bool,
-) -> io::Result<()> {
-    let (from, to) = if is_on { (off, on) } else { (on, off) };
-    let mut now = from;
-    memory.read(at, &mut now)?;
-    if now == from { memory.write(at, &to) } else { Ok(()) }
+/// Where an armed site is switched while all threads run, and the bytes of both states.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Switch {
+    at: u64,
+    /// The number of the function.
+    pub(super) function: u32,
+    length: usize,
+    on: [u8; code::SITE],
+    off: [u8; code::SITE],
+}
+
+impl Switch {
+    /// The one of a site that's armed, or was before it was switched off.
+    pub(super) fn of(memory: &Memory, change: &Change) -> io::Result<Option<Self>> {
+        if let Some(switch) = change.unit.as_ref().and_then(Unit::marker_switch) {
+            return Ok(Self::new(change.function, switch));
+        }
+        let mut bytes = [0; code::SWITCH];
+        let at = change.unit.as_ref().map_or(change.at, |unit| unit.at);
+        memory.read(at, &mut bytes)?;
+        Ok(code::switch(at, bytes).and_then(|switch| Self::new(change.function, switch)))
+    }
+
+    fn new<const SIZE: usize>(
+        function: u32,
+        (at, one, other): (u64, [u8; SIZE], [u8; SIZE]),
+    ) -> Option<Self> {
+        let (mut on, mut off) = ([0; code::SITE], [0; code::SITE]);
+        on.get_mut(..SIZE)?.copy_from_slice(&one);
+        off.get_mut(..SIZE)?.copy_from_slice(&other);
+        Some(Self { at, function, length: SIZE, on, off })
+    }
+
+    /// Stores what is there if it's on, or if it's off, where the other one is.
+    pub(super) fn flip(&self, memory: &Memory, is_on: bool) -> io::Result<()> {
+        let (from, to) = if is_on { (&self.off, &self.on) } else { (&self.on, &self.off) };
+        let mut now = *from;
+        memory.read(self.at, now.get_mut(..self.length).unwrap_or_default())?;
+        if now == *from {
+            memory.write(self.at, to.get(..self.length).unwrap_or_default())?;
+        }
+        Ok(())
+    }
 }
 
 /// Puts back what was there before, where it still is as it was armed.

@@ -53,7 +53,11 @@ pub(super) fn check(program: &Program, request: &Request) -> io::Result<()> {
 
 /// The command line that makes hooks in the process, after `mcount`.
 fn probe_words(request: &Request) -> String {
-    let what = if request.view.is_some() { "top" } else { "attach" };
+    let what = match (&request.view, &request.sampling) {
+        (Some(_), _) => "top",
+        (None, Some(_)) => "sample",
+        (None, None) => "attach",
+    };
     if request.command.is_empty() {
         format!("{what} --probe '*' {}", request.process)
     } else {

@@ -149,7 +149,7 @@ impl Worker {
         let instance = Instance::wanted(&request.scope)?;
         let mut session = Session::prepare(&program, memory)?;
         if let Some(why) = no_returns(&program, &session, &request)? {
-            if request.scope.needs_returns() {
+            if request.scope.needs_returns() || request.sampling.is_some() {
                 return Err(io::Error::other(why));
             }
             notes.push(format!("warning: {why}: only entries are recorded"));
@@ -168,7 +168,9 @@ impl Worker {
                 return Err(error);
             }
         }
-        let (control, began) = (Control::open(process), Instant::now());
+        // Which functions are sampled can't be changed.
+        let control = request.sampling.is_none().then(|| Control::open(process)).flatten();
+        let began = Instant::now();
         let pauses = Pauses::new(told);
         let kernel = None;
         let mut worker = Self {
@@ -197,10 +199,14 @@ impl Worker {
         let name = self.program.path.display();
         let process = self.request.process;
         if self.request.view.is_none() {
-            let text = format!("{name} (process {process}): tracing {functions}; ^C ends it");
+            let what = if self.request.sampling.is_some() { "sampling" } else { "tracing" };
+            let text = format!("{name} (process {process}): {what} {functions}; ^C ends it");
             (self.request.say)(&text);
         }
-        let waited = self.wait(pipe);
+        let waited = match self.request.sampling.take() {
+            Some(sampling) => self.sample(pipe, sampling),
+            None => self.wait(pipe),
+        };
         // The terminal is as it was before anything else is reported.
         drop(self.request.view.take());
         let left = self.leave(process);
@@ -425,7 +431,7 @@ fn create_trace(
     request: &Request,
     program: &Program,
 ) -> io::Result<(Option<TempDir>, PathBuf, TraceFile, Name)> {
-    let folder = request.view.as_ref().map(|_| tempfile::tempdir()).transpose()?;
+    let folder = request.is_hidden().then(tempfile::tempdir).transpose()?;
     let output = || request.output.clone().unwrap_or_else(|| default_output(program));
     let target = folder.as_ref().map_or_else(output, |folder| folder.path().join("top.mcount"));
     let trace = TraceFile::create(&target, request.size, &request.scope)
@@ -505,7 +511,7 @@ fn left(session: &mut Session) -> io::Result<bool> {
 }
 
 /// The processes that have this file mapped.
-fn processes_with(file: &Metadata) -> io::Result<Vec<i32>> {
+pub(super) fn processes_with(file: &Metadata) -> io::Result<Vec<i32>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         let name = entry?.file_name().into_string().unwrap_or_default();

@@ -1,0 +1,247 @@
+//! What `mcount sample` shows: estimates as a table, or as JSON.
+
+mod cells;
+
+use self::cells::{cell, part, rate, time};
+use crate::replay::short_name;
+use crate::trace::attach::{Named, Observer, Opened, Progress};
+use crate::words::{counted, printable};
+use clap::ValueEnum;
+use mcount_trace::Ended;
+use mcount_view::sample::{Chance, Load, Row, Sample, Window};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// How it's printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned text.
+    Text,
+    /// One JSON object a function.
+    Jsonl,
+}
+
+/// What rows are sorted by: the one with most comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// Time with what they called.
+    Total,
+    /// How often they're called.
+    Calls,
+    /// How long a call takes.
+    Mean,
+    /// Name, in alphabetical order.
+    Name,
+}
+
+/// Estimates what calls say, and prints it.
+pub struct Table {
+    sort: Sort,
+    format: Format,
+    /// How often it's refreshed, on a terminal.
+    interval: Option<Duration>,
+    functions: BTreeMap<u32, Named>,
+    cost: f64,
+    sample: Sample,
+    /// Calls that hadn't ended, by function.
+    unfinished: BTreeMap<u32, u64>,
+    /// Lines that are on the terminal.
+    shown: usize,
+}
+
+impl Table {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(sort: Sort, format: Format, interval: Option<Duration>) -> Self {
+        Self {
+            sort,
+            format,
+            interval,
+            functions: BTreeMap::new(),
+            cost: 0.0,
+            sample: Sample::new(1, 0.0),
+            unfinished: BTreeMap::new(),
+            shown: 0,
+        }
+    }
+
+    /// The rows in their order.
+    fn rows(&mut self, progress: &Progress) -> Vec<(Row, Named)> {
+        let (used, elapsed) = progress.outside;
+        let rows = self.sample.rows(Load { used, elapsed }).into_iter();
+        let named = |row: Row| Some((row, self.functions.get(&row.function)?.clone()));
+        let mut rows: Vec<(Row, Named)> = rows.filter_map(named).collect();
+        let key = |row: &Row| match self.sort {
+            Sort::Total => row.share.value,
+            Sort::Calls => row.per_second.value,
+            Sort::Mean => row.mean.value,
+            Sort::Name => 0.0,
+        };
+        rows.sort_by(|(one, name), (other, other_name)| {
+            let more = key(other).total_cmp(&key(one));
+            more.then_with(|| name.function.cmp(&other_name.function))
+        });
+        rows
+    }
+
+    fn text(&mut self, progress: &Progress, is_last: bool) -> Vec<String> {
+        let rows = self.rows(progress);
+        let mut lines = vec![self.title(progress)];
+        let name = |named: &Named| {
+            let is_program = *named.module == *progress.program;
+            let module = Path::new(&*named.module).file_name().unwrap_or_default().display();
+            let module = if is_program { String::new() } else { format!(" @{module}") };
+            printable(&format!("{}{module}", short_name(&named.function))).into_owned()
+        };
+        let head = ["CALLS/s", "TIME/CALL", "SHARE"].map(str::to_owned);
+        let mut table = vec![("FUNCTION".to_owned(), head)];
+        table.extend(rows.iter().map(|(row, named)| {
+            let cells = [cell(row.per_second, rate), cell(row.mean, time), cell(row.share, part)];
+            (name(named), cells)
+        }));
+        let count = |text: &String| text.chars().count();
+        let width = |texts: &mut dyn Iterator<Item = &String>| texts.map(count).max().unwrap_or(0);
+        let widths = [
+            width(&mut table.iter().map(|(name, _)| name)),
+            width(&mut table.iter().map(|(_, [calls, ..])| calls)),
+            width(&mut table.iter().map(|(_, [_, mean, _])| mean)),
+        ];
+        lines.extend(table.iter().map(|(name, [calls, mean, share])| {
+            let [first, second, third] = widths;
+            format!("{name:first$}  {calls:second$}  {mean:third$}  {share}")
+        }));
+        if is_last {
+            lines.extend(self.notes(progress));
+        }
+        lines
+    }
+
+    fn title(&self, progress: &Progress) -> String {
+        let name = Path::new(&progress.program).file_name().unwrap_or_default().display();
+        let percent = |part: f64| format!("{:.2} %", part * 100.0);
+        format!(
+            "{} (process {}): {} in {:.1} s; cost: {} in the program, {} of a CPU in mcount",
+            printable(&name.to_string()),
+            progress.process,
+            counted(self.sample.windows(), "window", "windows"),
+            progress.running.as_secs_f64(),
+            percent(progress.recording),
+            percent(progress.own),
+        )
+    }
+
+    /// What numbers lack.
+    fn notes(&self, progress: &Progress) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.unfinished.is_empty() {
+            let each = self.unfinished.iter().filter_map(|(number, count)| {
+                let name = &self.functions.get(number)?.function;
+                Some(format!("{count} of {}", printable(&short_name(name))))
+            });
+            let each: Vec<String> = each.collect();
+            notes.push(format!(
+                "calls that hadn't ended, whose time isn't counted: {}",
+                each.join(", ")
+            ));
+        }
+        for (count, what) in [
+            (progress.missed, "written over before it was read"),
+            (self.sample.forgotten(), "longer than windows are remembered"),
+        ] {
+            if count != 0 {
+                notes.push(format!("{} not counted: {what}", counted(count, "call", "calls")));
+            }
+        }
+        notes
+    }
+
+    fn json(&mut self, progress: &Progress) -> Vec<String> {
+        let rows = self.rows(progress).into_iter();
+        let line = |(row, named): (Row, Named)| {
+            json!({
+                "process": progress.process,
+                "function": &*named.function,
+                "module": &*named.module,
+                "calls": row.calls,
+                "windows": row.windows,
+                "calls_per_second": row.per_second.value,
+                "calls_per_second_error": row.per_second.error,
+                "mean_ns": row.mean.value,
+                "mean_ns_error": row.mean.error,
+                "share": row.share.value,
+                "share_error": row.share.error,
+                "unfinished": self.unfinished.get(&row.function).copied().unwrap_or(0),
+            })
+            .to_string()
+        };
+        rows.map(line).collect()
+    }
+}
+
+impl Observer for Table {
+    fn begin(&mut self, functions: Vec<Named>, cost: f64) {
+        self.functions = functions.into_iter().map(|named| (named.number, named)).collect();
+        self.cost = cost;
+        self.sample = Sample::new(1, cost);
+    }
+
+    fn open(&mut self, window: Opened) {
+        self.sample.set_rate(window.rate);
+        let chance = |lot: &crate::trace::attach::Lot| Chance {
+            function: lot.function,
+            chance: lot.chance,
+            is_armed: lot.is_armed,
+        };
+        self.sample.open(Window {
+            start: window.start,
+            length: window.length,
+            gap: window.gap,
+            chances: window.lots.iter().map(chance).collect(),
+            load: Load { used: window.used, elapsed: window.elapsed },
+        });
+    }
+
+    fn call(&mut self, call: &Ended) {
+        self.sample.add(call);
+    }
+
+    fn unfinished(&mut self, function: u32, start: u64) {
+        if self.sample.add_open(function, start) {
+            *self.unfinished.entry(function).or_default() += 1;
+        }
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        self.interval
+    }
+
+    fn show(&mut self, progress: &Progress, is_last: bool) -> io::Result<()> {
+        let mut lines = match self.format {
+            Format::Text => self.text(progress, is_last),
+            Format::Jsonl => self.json(progress),
+        };
+        let mut out = io::stdout().lock();
+        if self.interval.is_some() {
+            // Over the last table: up by its lines, and what is there is gone (ECMA-48's CUU and ED).
+            if self.shown != 0 {
+                write!(out, "\x1b[{}A\r\x1b[J", self.shown)?;
+            }
+            if !is_last {
+                let size = rustix::termios::tcgetwinsize(io::stdout())?;
+                lines.truncate(usize::from(size.ws_row.max(4)) - 2);
+                let width = usize::from(size.ws_col.max(20));
+                lines.iter_mut().for_each(|line| *line = line.chars().take(width - 1).collect());
+            }
+            self.shown = lines.len();
+        }
+        let result = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
+        match result.and_then(|()| out.flush()) {
+            // Whoever read the output has enough of it.
+            Err(error) if is_last && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+}

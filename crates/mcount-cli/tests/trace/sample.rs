@@ -1,0 +1,176 @@
+//! `mcount sample`: what it says of a program is near what the program counts itself, and nothing of it is left.
+
+use crate::Test;
+use crate::attach::text;
+use crate::attach_where::code_is_as_in_file;
+use crate::truth::{Room, kill_one, until};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use testkit::served::Served;
+
+const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
+
+/// What a test does.
+type Check = fn() -> Result<(), String>;
+
+pub(crate) fn tests() -> Vec<Test> {
+    let rows: [(&str, Check); 6] = [
+        ("sample::near-the-truth", || near_the_truth(&["1"])),
+        ("sample::threads-100", || near_the_truth(&["100", "2000"])),
+        ("sample::forks", || near_the_truth(&["1", "500", "1"])),
+        ("sample::ended", ended),
+        ("sample::killed", killed),
+        ("sample::refused", refused),
+    ];
+    let test = |(name, run): (&str, Check)| Test {
+        name: name.to_owned(),
+        wants: vec!["gcc"],
+        open: None,
+        run: Box::new(run),
+    };
+    rows.into_iter().map(test).collect()
+}
+
+/// What the program says of itself.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    /// Nanoseconds.
+    now: f64,
+    calls: f64,
+    nanoseconds: f64,
+    failed: f64,
+}
+
+fn ask(served: &mut Served) -> Result<Counted, String> {
+    served.tell("count")?;
+    let line = served.line()?;
+    let words: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [now, calls, nanoseconds, failed, _] = words[..] else { return Err(line) };
+    Ok(Counted { now, calls, nanoseconds, failed })
+}
+
+/// A program that counts, and where it is.
+fn counting(room: &Room, arguments: &[&str]) -> Result<(PathBuf, Served), String> {
+    let program = room.compile("gcc", HOOKS, "sampled.c")?;
+    let served = Served::command(Command::new(&program).args(arguments))?;
+    Ok((program, served))
+}
+
+fn sample(room: &Room, options: &[&str], process: u32) -> Result<Child, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.arg("sample").args(options).arg(process.to_string());
+    room.start("sample", &mut command)
+}
+
+/// Waits until it has begun.
+fn has_begun(room: &Room) -> Result<(), String> {
+    let said = || std::fs::read_to_string(room.path("sample/stderr")).unwrap_or_default();
+    until("it samples", || said().contains("; ^C ends it"))
+}
+
+fn near_the_truth(arguments: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let (program, mut served) = counting(&room, arguments)?;
+    let before = ask(&mut served)?;
+    let options = ["--cost", "10%", "--duration", "2s", "--seed", "7", "--format", "jsonl"];
+    let mut child = sample(&room, &options, served.id())?;
+    let ended = room.wait("sample", &mut child)?;
+    let after = ask(&mut served)?;
+    if ended.code != 0 || after.failed != 0.0 {
+        return Err(format!("{ended:?}, {after:?}"));
+    }
+    code_is_as_in_file(&program, served.id())?;
+    let row = row(&ended.stdout, "step")?;
+    let number = |name: &str| row.get(name).and_then(Value::as_f64);
+    let calls = after.calls - before.calls;
+    let rate = calls / (after.now - before.now) * 1e9;
+    let mean = (after.nanoseconds - before.nanoseconds) / calls;
+    for (name, truth) in [("calls_per_second", rate), ("mean_ns", mean)] {
+        let found = number(name).ok_or("no estimate")?;
+        // Few windows, on a machine with other work to do, don't say how far the truth may be.
+        let Some(error) = number(&format!("{name}_error")) else { continue };
+        if (found - truth).abs() > 5.0 * error + 0.5 * truth {
+            return Err(format!("{name}: {found} ± {error} instead of {truth}"));
+        }
+    }
+    // It goes on.
+    let later = ask(&mut served)?;
+    until("it makes calls", || ask(&mut served).is_ok_and(|now| now.calls > later.calls))
+}
+
+fn row(lines: &str, function: &str) -> Result<Value, String> {
+    let rows = lines.lines().map(|line| serde_json::from_str(line).map_err(text));
+    let rows: Vec<Value> = rows.collect::<Result<_, String>>()?;
+    let is_it = |row: &Value| row.get("function").and_then(Value::as_str) == Some(function);
+    rows.into_iter().find(is_it).ok_or_else(|| format!("no {function} in {lines}"))
+}
+
+/// The process ends, or somebody ends the sample: there's a table.
+fn ended() -> Result<(), String> {
+    let room = Room::new()?;
+    for signal in [None, Some(Signal::SIGINT), Some(Signal::SIGTERM)] {
+        let (program, served) = counting(&room, &["2", "100"])?;
+        let mut child = sample(&room, &["--cost", "10%"], served.id())?;
+        has_begun(&room)?;
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let served = match signal {
+            Some(signal) => {
+                kill_one(child.id().into(), signal);
+                Some(served)
+            }
+            None => {
+                drop(served);
+                None
+            }
+        };
+        let ended = room.wait("sample", &mut child)?;
+        let head = ended.stdout.lines().nth(1).unwrap_or_default();
+        if ended.code != 0 || !head.starts_with("FUNCTION") || !ended.stdout.contains("sampled (") {
+            return Err(format!("{signal:?}: {ended:?}"));
+        }
+        if let Some(served) = served {
+            code_is_as_in_file(&program, served.id())?;
+        }
+    }
+    Ok(())
+}
+
+/// Its first process is killed: the other makes the hooks idle.
+fn killed() -> Result<(), String> {
+    let room = Room::new()?;
+    let (program, mut served) = counting(&room, &["2", "100"])?;
+    let mut child = sample(&room, &["--cost", "50%"], served.id())?;
+    has_begun(&room)?;
+    kill_one(child.id().into(), Signal::SIGKILL);
+    let _ = child.wait();
+    let is_left = || !maps_have(served.id(), "top.mcount");
+    until("the trace isn't mapped any more", is_left)?;
+    code_is_as_in_file(&program, served.id())?;
+    ask(&mut served).map(|_| ())
+}
+
+fn maps_have(process: u32, what: &str) -> bool {
+    let maps = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("maps"));
+    maps.is_ok_and(|maps| maps.contains(what))
+}
+
+/// What can't be sampled is said in a line.
+fn refused() -> Result<(), String> {
+    let room = Room::new()?;
+    let (_, served) = counting(&room, &["1", "100"])?;
+    let process = served.id();
+    for (options, said) in [
+        (&["--filter", "nothing"] as &[&str], "nothing"),
+        (&["--cost", "0%"], "--cost"),
+        (&["--seed", "x"], "--seed"),
+    ] {
+        let mut child = sample(&room, options, process)?;
+        let ended = room.wait("sample", &mut child)?;
+        if ended.code != 2 || !ended.stderr.contains(said) {
+            return Err(format!("{options:?}: {ended:?}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,365 @@
+//! `mcount sample`: hooks are armed in short windows at random moments; between them the program runs as if nobody were there.
+//!
+//! All hooks have their stubs from the start on, and become idle or armed by one store each, while all threads run
+//! ([`super::sites`]). A call that begins in a window is recorded when it returns, whether hooks are armed then or not. What the calls say is another one's
+//! matter, the [`Observer`]'s: here it's decided when windows are, and which functions they have.
+
+mod steer;
+mod window;
+
+use self::steer::Steering;
+use self::window::Window;
+use super::worker::{Worker, handle, inner_id, processes_with};
+use crate::trace::budget::{self, Budget};
+use crate::trace::save;
+use mcount_trace::{Ended, Follower, Trace};
+use nix::libc;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is to be sampled, and for whom.
+pub struct Sampling {
+    /// The part of the program's processor time that it may cost, with what this process takes of one processor.
+    pub cost: f64,
+    /// What the random moments come from.
+    pub seed: u64,
+    /// Takes the calls.
+    pub observer: Box<dyn Observer>,
+}
+
+/// A function, as it's called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// The number that calls have.
+    pub number: u32,
+    /// Its name, demangled.
+    pub function: Arc<str>,
+    /// The path of its module.
+    pub module: Arc<str>,
+}
+
+/// A function that isn't armed in every window, as it's called too often for that.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lot {
+    /// Its number.
+    pub function: u32,
+    /// How likely it was to be armed in this window.
+    pub chance: f64,
+    /// It was.
+    pub is_armed: bool,
+}
+
+/// A window that has closed. All functions were armed in it, but for those whose lot says otherwise.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Opened {
+    /// Ticks when it began.
+    pub start: u64,
+    /// How many ticks it was planned to take, which it did, or more.
+    pub length: u64,
+    /// Ticks in a second.
+    pub rate: u64,
+    /// The mean of the gap before it, in seconds.
+    pub gap: f64,
+    /// Functions that aren't armed in every window.
+    pub lots: Vec<Lot>,
+    /// Seconds of processor time that the program used in it.
+    pub used: f64,
+    /// Seconds that it took.
+    pub elapsed: f64,
+}
+
+/// How far it has come.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Progress {
+    /// The path of the program.
+    pub program: String,
+    /// The process.
+    pub process: i32,
+    /// For how long.
+    pub running: Duration,
+    /// Seconds of processor time that the program used outside windows, and how long that was.
+    pub outside: (f64, f64),
+    /// The part of the program's time that recording took.
+    pub recording: f64,
+    /// The part of one processor's time that this process took.
+    pub own: f64,
+    /// Calls that were written over before they were read.
+    pub missed: u64,
+}
+
+/// Takes what windows have.
+pub trait Observer {
+    /// It begins: these functions, and what recording one call costs the program, in seconds.
+    fn begin(&mut self, functions: Vec<Named>, cost: f64);
+    /// A window has closed.
+    fn open(&mut self, window: Opened);
+    /// A call has ended that may have begun in a window. Those of a thread come in the order of their ends.
+    fn call(&mut self, call: &Ended);
+    /// A call of a function that began at this time hadn't ended at the end.
+    fn unfinished(&mut self, function: u32, start: u64);
+    /// How often it wants to show something.
+    fn interval(&self) -> Option<Duration>;
+    /// That time is over, or all of it.
+    ///
+    /// # Errors
+    ///
+    /// It can't be shown.
+    fn show(&mut self, progress: &Progress, is_last: bool) -> io::Result<()>;
+}
+
+/// How often calls are read that ended after their window.
+const STALE: Duration = Duration::from_millis(500);
+/// Chunks that are read at once: all of a ring.
+const CHUNKS: usize = 256;
+
+/// Sampling under way.
+struct Sampler {
+    observer: Box<dyn Observer>,
+    steering: Steering,
+    follower: Follower,
+    /// The number that the process has in the trace.
+    process: u32,
+    /// Processes that have recorded calls.
+    known: BTreeSet<u32>,
+    began: Instant,
+    looked: Instant,
+    shown: Instant,
+    missed: u64,
+}
+
+/// A time in which nothing is armed.
+struct Rest {
+    began: Instant,
+    used: Duration,
+}
+
+impl Rest {
+    fn begin(worker: &Worker) -> Self {
+        Self { began: Instant::now(), used: budget::used(worker.request.process) }
+    }
+
+    /// Seconds of processor time that the program used, and how long it took.
+    fn end(&self, worker: &Worker) -> (f64, f64) {
+        let used = budget::used(worker.request.process).saturating_sub(self.used);
+        (used.as_secs_f64(), self.began.elapsed().as_secs_f64())
+    }
+}
+
+/// Why it waits no longer.
+#[derive(PartialEq, Eq)]
+enum Woken {
+    Time,
+    End,
+    /// The process has ended.
+    Gone,
+}
+
+impl Worker {
+    /// Samples until the end of `pipe`, of the process, or of the time.
+    pub(super) fn sample(&mut self, pipe: &File, sampling: Sampling) -> io::Result<()> {
+        let all = BTreeSet::new();
+        self.session.switch(false, &all)?;
+        let gone = handle(self.request.process)?;
+        let now = Instant::now();
+        let mut observer = sampling.observer;
+        let cost = Budget::new(sampling.cost).cost_of(1);
+        observer.begin(self.named(), cost);
+        let mut sampler = Sampler {
+            observer,
+            steering: Steering::new(sampling.cost, sampling.seed, cost),
+            follower: Follower::new(),
+            process: inner_id(self.request.process).cast_unsigned(),
+            known: BTreeSet::new(),
+            began: now,
+            looked: now,
+            shown: now,
+            missed: 0,
+        };
+        let sampled = self.sample_by(&mut sampler, (pipe, &gone));
+        // Whatever is wrong, hooks are made idle next.
+        sampler.look(self);
+        self.find_unfinished(&mut sampler);
+        let progress = self.progress(&sampler);
+        let shown = sampler.observer.show(&progress, true);
+        sampled.and(shown)
+    }
+
+    fn named(&self) -> Vec<Named> {
+        let names = self.names().into_iter();
+        names.map(|(number, (function, module))| Named { number, function, module }).collect()
+    }
+
+    fn sample_by(&mut self, sampler: &mut Sampler, ends: (&File, &OwnedFd)) -> io::Result<()> {
+        let deadline = self.request.duration.map(|duration| Instant::now() + duration);
+        let switches = self.session.switches()?;
+        // What was called until all were idle is in no window.
+        sampler.look(self);
+        let mut end = Instant::now();
+        let mut rest = Rest::begin(self);
+        loop {
+            // From when the last window should have ended: how late this process woke says something of the program.
+            let next = end + sampler.steering.gap();
+            if self.rest(sampler, ends, deadline.map_or(next, |end| end.min(next)))? != Woken::Time
+            {
+                return Ok(());
+            }
+            let length = sampler.steering.length();
+            if let Some(deadline) = deadline.filter(|end| Instant::now() + length >= *end) {
+                return self.rest(sampler, ends, deadline).map(|_| ());
+            }
+            sampler.steering.outside(rest.end(self));
+            let lots = sampler.steering.lots();
+            let window = Window::open(self, &switches, &lots)?;
+            end = window.end(length);
+            let woken = self.wait_until(ends, end);
+            let ticks = self.trace.ticks_in(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
+            let closed = window.close(self, &switches, (lots, ticks))?;
+            rest = Rest::begin(self);
+            if woken != Woken::Time || !self.session.is_there() {
+                return Ok(());
+            }
+            sampler.take(self, closed);
+        }
+    }
+
+    /// Waits until it's time for the next window, and does what is to be done meanwhile.
+    fn rest(
+        &self,
+        sampler: &mut Sampler,
+        ends: (&File, &OwnedFd),
+        until: Instant,
+    ) -> io::Result<Woken> {
+        loop {
+            let interval = sampler.observer.interval();
+            let show = interval.map_or(until, |interval| sampler.shown + interval);
+            let woken = self.wait_until(ends, until.min(show).min(sampler.looked + STALE));
+            if woken != Woken::Time {
+                return Ok(woken);
+            }
+            let now = Instant::now();
+            if now >= sampler.looked + STALE {
+                sampler.look(self);
+            }
+            if interval.is_some() && now >= show {
+                sampler.shown = now;
+                let progress = self.progress(sampler);
+                if sampler.observer.show(&progress, false).is_err() {
+                    return Ok(Woken::End);
+                }
+            }
+            if Instant::now() >= until {
+                return Ok(if self.session.is_there() { Woken::Time } else { Woken::Gone });
+            }
+        }
+    }
+
+    /// Waits until then, or for the end of something.
+    fn wait_until(&self, (pipe, gone): (&File, &OwnedFd), until: Instant) -> Woken {
+        loop {
+            if self.pauses.told.to_end() {
+                return Woken::End;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Woken::Time;
+            }
+            let seconds = libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX);
+            let time = libc::timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() };
+            let mut polled = [pipe.as_raw_fd(), gone.as_raw_fd()].map(|fd| libc::pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            });
+            // SAFETY: two entries, a time, and no signals.
+            unsafe { libc::ppoll(polled.as_mut_ptr(), 2, &raw const time, std::ptr::null()) };
+            match polled.map(|one| one.revents != 0) {
+                [_, true] => return Woken::Gone,
+                [true, _] => return Woken::End,
+                _ => {}
+            }
+        }
+    }
+
+    fn progress(&self, sampler: &Sampler) -> Progress {
+        let (recording, own) = sampler.steering.spent(sampler.began.elapsed());
+        Progress {
+            program: self.program.path.to_string_lossy().into_owned(),
+            process: self.request.process,
+            running: sampler.began.elapsed(),
+            outside: sampler.steering.load_outside(),
+            recording,
+            own,
+            missed: sampler.missed,
+        }
+    }
+
+    /// Tells the observer of calls that haven't ended.
+    fn find_unfinished(&self, sampler: &mut Sampler) {
+        let Ok(folder) = tempfile::tempdir() else { return };
+        let stand = || Ok::<_, io::Error>(());
+        let saved = save::save(&self.trace, &folder.path().join("sample.mcount"), stand);
+        let Some(bytes) = saved.ok().and_then(|path| std::fs::read(path).ok()) else { return };
+        let Ok(trace) = Trace::parse(&bytes) else { return };
+        for call in trace.calls() {
+            let process = call.process.and_then(|at| trace.processes.get(at));
+            let is_own = process.is_none_or(|process| process.pid == sampler.process);
+            // Records of calls that ended have been read.
+            if call.is_open() && is_own {
+                sampler.observer.unfinished(call.function, call.start);
+            }
+        }
+    }
+
+    /// Makes the hooks idle of processes that were made by `fork` in a window.
+    fn leave_alone(&self, sampler: &mut Sampler) {
+        let found = self.trace.processes();
+        let is_new = found.iter().any(|process| !sampler.known.contains(process));
+        let Some(file) = self.trace.file().metadata().ok().filter(|_| is_new) else { return };
+        for process in processes_with(&file).unwrap_or_default() {
+            if process != self.request.process
+                && let Ok(Some(session)) = self.session.forked(process)
+            {
+                // It may have ended meanwhile. At the end they're all looked at once more.
+                let _ = session.switch(false, &BTreeSet::new());
+            }
+        }
+        sampler.known = found;
+    }
+}
+
+impl Sampler {
+    /// Takes in a window.
+    fn take(&mut self, worker: &Worker, mut closed: Opened) {
+        self.steering.closed(&mut closed);
+        let lots = closed.lots.clone();
+        self.observer.open(closed);
+        let (seen, missed) = (self.missed, self.look(worker));
+        self.steering.counted(&lots, missed > seen);
+    }
+
+    /// Reads what is new; how many calls were missed so far.
+    fn look(&mut self, worker: &Worker) -> u64 {
+        const MOST: u32 = 1000;
+        self.looked = Instant::now();
+        worker.leave_alone(self);
+        let Self { follower, observer, steering, process, .. } = self;
+        let mut read = |offset: u64, bytes: &mut [u8]| worker.trace.read(offset, bytes);
+        for _ in 0..MOST {
+            let look = follower.look(&mut read, CHUNKS, |call| {
+                if call.process == *process {
+                    steering.saw(call);
+                    observer.call(call);
+                }
+            });
+            self.missed = look.missed;
+            if look.left == 0 {
+                break;
+            }
+        }
+        self.missed
+    }
+}

@@ -1,0 +1,230 @@
+//! When windows are, how long they are, and which functions are left out: so that all of it costs what it may.
+//!
+//! Gaps are exponential, so that no rhythm of the program meets one of ours (Poisson arrivals see time averages). Their mean is steered by what windows have
+//! cost so far, and is known before a window's moment is drawn. So the window can count for the mean, and how it's steered makes no
+//! estimate wrong. It's the same with functions that are called so often that windows would slow the program down much: they're armed by lot, and
+//! count for more.
+
+use super::{Lot, Opened};
+use mcount_trace::Ended;
+use nix::libc;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The shortest and the longest window, and the first one, in seconds.
+const LENGTHS: [f64; 3] = [0.0002, 0.02, 0.001];
+/// The shortest and the longest mean of gaps, in seconds, and the first one.
+const GAPS: [f64; 3] = [0.002, 30.0, 0.1];
+/// How much a new measurement counts for.
+const NEW: f64 = 0.1;
+/// The part of the program's processor time that recording may take within windows.
+const CROWDED: f64 = 0.2;
+/// The smallest chance.
+const LEAST: f64 = 1.0 / 32.0;
+
+/// What is known of a function.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    /// Calls in the newest window.
+    newest: u32,
+    /// Calls in a second.
+    mean: f64,
+}
+
+/// What sampling may cost, and has cost.
+#[derive(Debug)]
+pub(super) struct Steering {
+    cost: f64,
+    random: Random,
+    /// What recording a call costs, in seconds.
+    call: f64,
+    gap: f64,
+    length: f64,
+    /// A window's recording, and what this process takes for it, in seconds.
+    recording: f64,
+    own: f64,
+    /// The program's processor time in a second.
+    load: f64,
+    rates: HashMap<u32, Rate>,
+    /// Ticks, of the newest window.
+    newest: (u64, u64),
+    lots: Vec<Lot>,
+    /// Calls in the newest window, and in all.
+    calls: u64,
+    all_calls: u64,
+    /// Seconds outside windows: processor time, and time.
+    outside: (f64, f64),
+    inside: f64,
+    /// This process's time at the end of the last window.
+    own_then: f64,
+    own_first: f64,
+}
+
+impl Steering {
+    pub(super) fn new(cost: f64, seed: u64, call: f64) -> Self {
+        let own = own_time();
+        Self {
+            cost,
+            random: Random(seed),
+            call,
+            gap: GAPS[2],
+            length: LENGTHS[2],
+            recording: 0.0,
+            own: cost * GAPS[2],
+            load: 0.0,
+            rates: HashMap::new(),
+            newest: (0, 0),
+            lots: Vec::new(),
+            calls: 0,
+            all_calls: 0,
+            outside: (0.0, 0.0),
+            inside: 0.0,
+            own_then: own,
+            own_first: own,
+        }
+    }
+
+    /// How long the next gap is.
+    pub(super) fn gap(&mut self) -> Duration {
+        Duration::from_secs_f64((-self.gap * self.random.part().ln()).min(1e6))
+    }
+
+    /// How long the next window is.
+    pub(super) fn length(&self) -> Duration {
+        Duration::from_secs_f64(self.length)
+    }
+
+    /// The functions that aren't armed in every window, with what they have drawn for the next one.
+    pub(super) fn lots(&mut self) -> Vec<Lot> {
+        let mut lots = self.lots.clone();
+        for lot in &mut lots {
+            lot.is_armed = self.random.part() < lot.chance;
+        }
+        lots
+    }
+
+    /// The program used so many seconds of processor time in a gap of so many.
+    pub(super) fn outside(&mut self, (used, elapsed): (f64, f64)) {
+        self.outside.0 += used;
+        self.outside.1 += elapsed;
+        self.load = self.outside.0 / self.outside.1.max(1e-9);
+    }
+
+    /// Seconds of processor time outside windows, and how long that was.
+    pub(super) fn load_outside(&self) -> (f64, f64) {
+        self.outside
+    }
+
+    /// The parts of the program's time and of one processor's that were spent since the beginning.
+    pub(super) fn spent(&self, running: Duration) -> (f64, f64) {
+        let recording = float(self.all_calls) * self.call;
+        let used = (self.outside.0 + self.inside - recording).max(1e-6);
+        (recording / used, (own_time() - self.own_first) / running.as_secs_f64().max(1e-6))
+    }
+
+    /// A window has closed. Its gap is noted.
+    pub(super) fn closed(&mut self, window: &mut Opened) {
+        window.gap = self.gap;
+        self.newest = (window.start, window.start.saturating_add(window.length));
+        self.inside += window.used;
+        self.calls = 0;
+        self.rates.values_mut().for_each(|rate| rate.newest = 0);
+    }
+
+    /// A call has ended.
+    pub(super) fn saw(&mut self, call: &Ended) {
+        self.calls += 1;
+        self.all_calls += 1;
+        if (self.newest.0..self.newest.1).contains(&call.start) {
+            self.rates.entry(call.function).or_insert(Rate { newest: 0, mean: 0.0 }).newest += 1;
+        }
+    }
+
+    /// All calls of the newest window were seen that ended in time. `has_missed`: others were lost.
+    pub(super) fn counted(&mut self, lots: &[Lot], has_missed: bool) {
+        let own = own_time();
+        let mix = |mean: &mut f64, new: f64| {
+            *mean = if *mean == 0.0 { new } else { *mean + NEW * (new - *mean) };
+        };
+        mix(&mut self.recording, float(self.calls) * self.call);
+        mix(&mut self.own, own - self.own_then);
+        self.own_then = own;
+        for (function, rate) in &mut self.rates {
+            let is_armed = |lot: &Lot| lot.function != *function || lot.is_armed;
+            if lots.iter().all(is_armed) {
+                mix(&mut rate.mean, f64::from(rate.newest) / self.length);
+            }
+        }
+        self.choose_lots();
+        // What recording takes, as seconds of the program's time; nothing of a program that only waits.
+        let recording = self.recording / self.load.max(0.01);
+        let [shortest, longest, _] = LENGTHS;
+        if has_missed {
+            self.length /= 2.0;
+        } else if recording < self.own / 2.0 {
+            self.length *= 1.1;
+        } else if recording > self.own * 2.0 {
+            self.length /= 1.1;
+        }
+        self.length = self.length.clamp(shortest, longest);
+        let [shortest, longest, _] = GAPS;
+        self.gap =
+            ((recording + self.own) / self.cost).max(self.length * 2.0).clamp(shortest, longest);
+    }
+
+    /// Chooses chances of functions: those that are called most often are armed less often, until windows aren't crowded.
+    fn choose_lots(&mut self) {
+        let room = CROWDED * self.load.max(0.05) / self.call;
+        let mut busy: Vec<(u32, f64)> =
+            self.rates.iter().map(|(function, rate)| (*function, rate.mean)).collect();
+        busy.sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+        let mut sum: f64 = busy.iter().map(|(_, rate)| rate).sum();
+        self.lots.clear();
+        // Each of the first ones gets as much of the room as any other.
+        for (place, (function, rate)) in (1..).zip(&busy) {
+            if sum <= room {
+                break;
+            }
+            sum -= rate;
+            let share = (room - sum).max(room / 2.0) / f64::from(place);
+            let mut chance = 1.0;
+            while chance > LEAST && chance * rate > share {
+                chance /= 2.0;
+            }
+            if chance < 1.0 {
+                self.lots.push(Lot { function: *function, chance, is_armed: false });
+                sum += rate * chance;
+            } else {
+                break;
+            }
+        }
+    }
+}
+
+/// Seconds of processor time that this process has used.
+fn own_time() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time goes to a value of ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    let part = |value: i64| u64::try_from(value).unwrap_or(0);
+    Duration::new(part(time.tv_sec), 0).as_secs_f64() + float(part(time.tv_nsec)) * 1e-9
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it needn't be exact")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// Random numbers: `SplitMix64`.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    /// Above 0, below 1.
+    fn part(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (float((mixed ^ mixed >> 31) >> 12) + 0.5) / float(1 << 52)
+    }
+}

@@ -1,0 +1,175 @@
+//! The sums that are kept of a function, and what they say: estimates with their intervals.
+//!
+//! The window is the unit. A ratio of two weighted sums over windows has the variance of what is left of each window when the ratio
+//! times its denominator is taken away (Cochran 1977, Sampling Techniques, chapter 6), and Student's t gives the bound. If a few windows
+//! have most of what was seen, the spread is known no better than from these few, so they are what degrees of freedom are counted by (Kish 1965, Survey Sampling).
+
+use super::load::Slowed;
+use super::{Cell, Chance, Estimate, Row, Weight, to_float};
+use crate::compare::statistics::limit;
+
+/// Fewer windows than these say too little of how windows differ.
+const FEWEST: u64 = 12;
+/// How far what recording costs may be from what it's taken for.
+const UNSURE: f64 = 0.2;
+/// One in twenty intervals lacks the truth.
+const ODDS: f64 = 0.05;
+
+/// Sums over all windows.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Windows {
+    pub(super) count: u64,
+    weights: f64,
+    squares: f64,
+}
+
+impl Windows {
+    pub(super) fn add(&mut self, weight: f64) {
+        self.count += 1;
+        self.weights += weight;
+        self.squares += weight * weight;
+    }
+}
+
+/// Sums over the windows in which a function was seen. What a window has counts for its weight.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    seen: u64,
+    ended: u64,
+    open: u64,
+    calls: f64,
+    time: f64,
+    /// Calls that there would have been besides if recording had taken no time and the program never waited.
+    slower: f64,
+    /// Seconds that recording took within calls.
+    recording: f64,
+    /// Calls and time of calls that have ended.
+    ended_calls: f64,
+    /// Products of calls, time and the window's weight.
+    calls_calls: f64,
+    calls_time: f64,
+    time_time: f64,
+    calls_weight: f64,
+    time_weight: f64,
+    /// How the weights of its windows differ from those of all.
+    other: Windows,
+    absent: u64,
+}
+
+impl Sums {
+    pub(super) fn calls(&self) -> u64 {
+        self.ended + self.open
+    }
+
+    /// It isn't armed in every window.
+    pub(super) fn adjust(&mut self, chance: Chance, weight: f64) {
+        let own = if chance.is_armed { weight / chance.chance } else { 0.0 };
+        self.other.weights += own - weight;
+        self.other.squares += own * own - weight * weight;
+        self.absent += u64::from(!chance.is_armed);
+    }
+
+    /// One more call in a window that had those in `cell`.
+    pub(super) fn add(&mut self, cell: Cell, time: f64, recording: f64, weight: Weight) {
+        self.ended += 1;
+        self.ended_calls += weight.call;
+        self.recording += weight.call * recording;
+        self.add_to_window(cell, time, weight);
+    }
+
+    /// One that hasn't ended.
+    pub(super) fn add_open(&mut self, cell: Cell, weight: Weight) {
+        self.open += 1;
+        self.add_to_window(cell, 0.0, weight);
+    }
+
+    fn add_to_window(&mut self, cell: Cell, time: f64, Weight { window, call }: Weight) {
+        let square = call * call;
+        self.seen += u64::from(cell.calls == 0.0);
+        self.calls += call;
+        self.time += call * time;
+        self.calls_calls += square * (2.0 * cell.calls + 1.0);
+        self.calls_time +=
+            square * ((cell.calls + 1.0) * (cell.time + time) - cell.calls * cell.time);
+        self.time_time += square * time * (2.0 * cell.time + time);
+        self.calls_weight += call * window;
+        self.time_weight += call * window * time;
+    }
+
+    pub(super) fn add_slower(&mut self, calls: f64, weight: Weight) {
+        self.slower += weight.call * calls;
+    }
+
+    /// What they say. Recording slows the program down as `slowed` says, and costs so many seconds a call.
+    pub(super) fn row(&self, function: u32, all: &Windows, slowed: Slowed, cost: f64) -> Row {
+        let weights = all.weights + self.other.weights;
+        let squares = all.squares + self.other.squares;
+        let count = all.count.saturating_sub(self.absent);
+        let is_known = self.seen >= FEWEST;
+        // As many windows would say as much, if they all had the same weight and the same in them.
+        let effective = |sum: f64, square: f64| {
+            (sum * sum / square.max(f64::MIN_POSITIVE)).min(weights * weights / squares)
+        };
+        let rate = self.calls / weights;
+        let part = self.time / weights;
+        let rest = |sum: f64, square: f64, product: f64| {
+            let mean = sum / weights;
+            let rest = square - 2.0 * mean * product + mean * mean * squares;
+            bound(effective(sum, square)) * deviation(rest, weights, count)
+        };
+        let per_call = if self.ended_calls > 0.0 { self.time / self.ended_calls } else { 0.0 };
+        let spread = self.time_time - 2.0 * per_call * self.calls_time
+            + per_call * per_call * self.calls_calls;
+        let mean_error =
+            bound(effective(self.time, self.time_time)) * deviation(spread, self.calls, self.seen);
+        // What the correction for recording may be wrong by.
+        let slower = self.slower / self.calls;
+        let more = 1.0 + slowed.part * slower;
+        let unsure = slower * (slowed.error + UNSURE * slowed.part * (1.0 + slower)) / more;
+        let unsure_time =
+            UNSURE * (self.recording / self.ended_calls.max(f64::MIN_POSITIVE)).max(cost / 2.0);
+        let unsure_part = if per_call > 0.0 { unsure + unsure_time / per_call } else { unsure };
+        let estimate = |value: f64, error: f64, unsure: f64| Estimate {
+            value,
+            error: is_known.then(|| error.hypot(value * unsure)),
+        };
+        Row {
+            function,
+            calls: self.calls(),
+            windows: self.seen,
+            per_second: estimate(
+                rate * more,
+                more * rest(self.calls, self.calls_calls, self.calls_weight),
+                unsure,
+            ),
+            mean: Estimate {
+                value: per_call * 1e9,
+                error: is_known.then(|| mean_error.hypot(unsure_time) * 1e9),
+            },
+            share: estimate(
+                part * more,
+                more * rest(self.time, self.time_time, self.time_weight),
+                unsure_part,
+            ),
+        }
+    }
+}
+
+/// The standard deviation of a ratio: `sum` is the sum of squares over `count` windows, and `denominator` what they're divided by.
+pub(super) fn deviation(sum: f64, denominator: f64, count: u64) -> f64 {
+    if count < 2 || denominator <= 0.0 {
+        return f64::INFINITY;
+    }
+    let count = to_float(count);
+    (sum.max(0.0) * count / (count - 1.0)).sqrt() / denominator
+}
+
+/// What Student's t doesn't pass, of so many windows.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it's between 1 and 200"
+)]
+fn bound(windows: f64) -> f64 {
+    limit(ODDS, (windows - 1.0).clamp(1.0, 200.0) as usize)
+}

@@ -1,0 +1,320 @@
+//! Estimates from windows: how often functions are called and how long that takes, from calls that began in short windows at random
+//! moments.
+//!
+//! Every moment is as likely as any other to be the start of a window, in proportion to one over the mean of the gaps at that time. A
+//! window counts for that mean, so moments count alike however the gaps are steered (Horvitz and Thompson 1952). A function that's armed
+//! in a part of the windows only, by lot, counts for more in these. What is counted are calls that *begin* in the window, with all
+//! their time, so neither a call that began before it nor the end of the window matters. docs/sample.md has the derivation.
+//!
+//! Of each function only sums are kept, and for the newest windows what each had in it: a call that takes long ends long after its
+//! window.
+
+mod bounds;
+mod load;
+#[cfg(test)]
+mod simulation;
+
+pub use self::load::Load;
+
+use self::bounds::Sums;
+use foldhash::HashMap;
+use mcount_trace::Ended;
+use std::collections::VecDeque;
+
+/// A function that isn't armed in every window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Chance {
+    /// Its number.
+    pub function: u32,
+    /// How likely it was to be armed in this window.
+    pub chance: f64,
+    /// It was.
+    pub is_armed: bool,
+}
+
+/// A window: all chosen functions were armed.
+#[derive(Debug, Clone, Default)]
+pub struct Window {
+    /// Ticks when it began.
+    pub start: u64,
+    /// How many ticks it took. Calls that began later don't count, even if hooks were armed for longer.
+    pub length: u64,
+    /// The mean of the gaps at that time, in seconds.
+    pub gap: f64,
+    /// Functions that aren't armed in every window.
+    pub chances: Vec<Chance>,
+    /// What the program used meanwhile.
+    pub load: Load,
+}
+
+/// An estimate, and how far the truth may be from it in either direction, at 95 %; `None` if too little was seen to tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// How far the truth may be away.
+    pub error: Option<f64>,
+}
+
+/// What is known of a function.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Row {
+    /// Its number.
+    pub function: u32,
+    /// Calls that were seen.
+    pub calls: u64,
+    /// Windows in which some of them began.
+    pub windows: u64,
+    /// Calls in a second.
+    pub per_second: Estimate,
+    /// The time of a call, with what it called, in nanoseconds.
+    pub mean: Estimate,
+    /// The time of all calls, as a part of all time.
+    pub share: Estimate,
+}
+
+/// What of one function began in one window.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    calls: f64,
+    /// Seconds.
+    time: f64,
+}
+
+/// A window whose calls may still end.
+#[derive(Debug)]
+struct Kept {
+    start: u64,
+    end: u64,
+    weight: Weight,
+    chances: Vec<Chance>,
+    cells: HashMap<u32, Cell>,
+}
+
+/// What a window counts for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weight {
+    /// The gap.
+    window: f64,
+    /// One call, or a second of it.
+    call: f64,
+}
+
+/// Ended calls of a thread whose caller may not have ended.
+#[derive(Debug, Default)]
+struct Inside(Vec<(u64, u64)>);
+
+impl Inside {
+    /// How many are kept apart; the oldest are forgotten.
+    const MOST: usize = 4096;
+
+    /// Takes in a call; how many recorded calls were within it.
+    fn add(&mut self, start: u64) -> u64 {
+        let mut count = 0;
+        while let Some((_, within)) = self.0.pop_if(|(began, _)| *began >= start) {
+            count += within;
+        }
+        self.0.push((start, count + 1));
+        if self.0.len() > Self::MOST {
+            self.0.drain(..Self::MOST / 2);
+        }
+        count
+    }
+}
+
+/// What is known so far.
+#[derive(Debug)]
+pub struct Sample {
+    /// Seconds in a tick.
+    tick: f64,
+    /// What recording a call costs the program, in seconds.
+    cost: f64,
+    windows: VecDeque<Kept>,
+    /// Windows and functions in `windows`.
+    cells: usize,
+    /// Of all windows.
+    all: bounds::Windows,
+    functions: HashMap<u32, Sums>,
+    threads: HashMap<u32, Inside>,
+    /// Calls that began in the last window, by thread and function.
+    newest: HashMap<(u32, u32), u64>,
+    load: load::Loads,
+    /// Calls of windows that are no longer known.
+    forgotten: u64,
+}
+
+impl Sample {
+    /// Threads whose calls are kept in mind.
+    const THREADS: usize = 10_000;
+    /// What is kept of windows and functions in them.
+    const CELLS: usize = 400_000;
+    /// The part of a thread's time that recording can have taken at most.
+    const BUSIEST: f64 = 0.98;
+
+    /// There are `rate` ticks in a second, and recording a call costs the program `cost` seconds.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "clocks have fewer ticks than 2^52 in a second")]
+    pub fn new(rate: u64, cost: f64) -> Self {
+        Self {
+            tick: 1.0 / rate.max(1) as f64,
+            cost,
+            windows: VecDeque::new(),
+            cells: 0,
+            all: bounds::Windows::default(),
+            functions: HashMap::default(),
+            threads: HashMap::default(),
+            newest: HashMap::default(),
+            load: load::Loads::default(),
+            forgotten: 0,
+        }
+    }
+
+    /// How many ticks there are in a second is known better now.
+    #[expect(clippy::cast_precision_loss, reason = "clocks have fewer ticks than 2^52 in a second")]
+    pub fn set_rate(&mut self, rate: u64) {
+        self.tick = 1.0 / rate.max(1) as f64;
+    }
+
+    /// How many windows there were.
+    #[must_use]
+    pub fn windows(&self) -> u64 {
+        self.all.count
+    }
+
+    /// Calls that took so long that their window was no longer known.
+    #[must_use]
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// A window has closed. Windows come in their order.
+    pub fn open(&mut self, window: Window) {
+        self.settle();
+        let seconds = self.seconds(window.length).max(f64::MIN_POSITIVE);
+        let weight = Weight { window: window.gap, call: window.gap / seconds };
+        self.all.add(weight.window);
+        for chance in &window.chances {
+            self.functions.entry(chance.function).or_default().adjust(*chance, weight.window);
+        }
+        self.load.begin(window.load, window.gap);
+        self.windows.push_back(Kept {
+            start: window.start,
+            end: window.start.saturating_add(window.length),
+            weight,
+            chances: window.chances,
+            cells: HashMap::default(),
+        });
+        self.cells += 1;
+        while self.cells > Self::CELLS
+            && let Some(oldest) = self.windows.pop_front()
+        {
+            self.cells -= 1 + oldest.cells.len();
+        }
+    }
+
+    /// A call has ended. Those of a thread come in the order of their ends.
+    pub fn add(&mut self, call: &Ended) {
+        if self.threads.len() > Self::THREADS {
+            self.threads.clear();
+        }
+        let inside = self.threads.entry(call.thread).or_default().add(call.start);
+        let Some((is_newest, at)) = self.window_of(call.start) else { return };
+        if is_newest {
+            *self.newest.entry((call.thread, call.function)).or_default() += 1;
+        }
+        let took = self.seconds(call.end.saturating_sub(call.start));
+        // Half of what its own recording costs is within the two readings of the clock.
+        let recording = (to_float(inside) + 0.5) * self.cost;
+        let time = (took - recording).max(0.0);
+        let Some(kept) = self.windows.get_mut(at) else { return };
+        let Some(weight) = kept.weight_of(call.function) else { return };
+        let count = kept.cells.len();
+        let cell = kept.cells.entry(call.function).or_default();
+        let sums = self.functions.entry(call.function).or_default();
+        sums.add(*cell, time, recording, weight);
+        cell.calls += 1.0;
+        cell.time += time;
+        self.cells += kept.cells.len() - count;
+    }
+
+    /// A call of `function` that began at `start` hasn't ended: it counts, but its time isn't known. `false` if it began in no window.
+    pub fn add_open(&mut self, function: u32, start: u64) -> bool {
+        let Some((_, at)) = self.window_of(start) else { return false };
+        let Some(kept) = self.windows.get_mut(at) else { return false };
+        let Some(weight) = kept.weight_of(function) else { return false };
+        let cell = kept.cells.entry(function).or_default();
+        self.functions.entry(function).or_default().add_open(*cell, weight);
+        cell.calls += 1.0;
+        true
+    }
+
+    /// The window in which a call began at `start`, and whether it's the newest.
+    fn window_of(&mut self, start: u64) -> Option<(bool, usize)> {
+        let at = self.windows.partition_point(|kept| kept.start <= start).checked_sub(1);
+        let Some(at) = at else {
+            self.forgotten += u64::from(self.all.count > self.windows.len() as u64);
+            return None;
+        };
+        let is_in = self.windows.get(at).is_some_and(|kept| start < kept.end);
+        is_in.then_some((at + 1 == self.windows.len(), at))
+    }
+
+    /// All calls of the newest window that ended in time are known: how much slower did recording them make their threads?
+    fn settle(&mut self) {
+        let Some(kept) = self.windows.back() else { return };
+        let seconds = self.tick * to_float(kept.end.saturating_sub(kept.start));
+        let mut by_thread: HashMap<u32, u64> = HashMap::default();
+        for ((thread, _), calls) in &self.newest {
+            *by_thread.entry(*thread).or_default() += calls;
+        }
+        let all: u64 = by_thread.values().sum();
+        self.load.end(to_float(all) * self.cost);
+        for ((thread, function), calls) in self.newest.drain() {
+            let of_thread = by_thread.get(&thread).copied().unwrap_or(0);
+            let recording = (to_float(of_thread) * self.cost).min(seconds * Self::BUSIEST);
+            let slower = recording / (seconds - recording).max(f64::MIN_POSITIVE);
+            if let Some(weight) = kept.weight_of(function) {
+                let sums = self.functions.entry(function).or_default();
+                sums.add_slower(to_float(calls) * slower, weight);
+            }
+        }
+    }
+
+    /// What is known now. `outside` is what the program used when nothing was armed.
+    pub fn rows(&mut self, outside: Load) -> Vec<Row> {
+        self.settle();
+        let slowed = self.load.slowed(outside);
+        let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
+        let row =
+            |(function, sums): (&u32, &Sums)| sums.row(*function, &self.all, slowed, self.cost);
+        let mut rows: Vec<Row> = seen.map(row).collect();
+        rows.sort_unstable_by_key(|row| row.function);
+        rows
+    }
+
+    fn seconds(&self, ticks: u64) -> f64 {
+        to_float(ticks) * self.tick
+    }
+}
+
+impl Kept {
+    /// What a call of `function` counts for; nothing if it wasn't armed.
+    fn weight_of(&self, function: u32) -> Option<Weight> {
+        let Weight { window, call } = self.weight;
+        match self.chances.iter().find(|chance| chance.function == function) {
+            None => Some(self.weight),
+            Some(chance) if chance.is_armed => {
+                Some(Weight { window: window / chance.chance, call: call / chance.chance })
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "times and counts are far below 2^52, or needn't be exact"
+)]
+pub(self) fn to_float(number: u64) -> f64 {
+    number as f64
+}

@@ -1,0 +1,278 @@
+//! Programs of which every call is known, and what samples of them say: are estimates right on average, and do the intervals hold
+//! the truth as often as they say?
+
+use super::*;
+
+/// Ticks in a second.
+const RATE: u64 = 10_000_000;
+const SECONDS: u64 = 100;
+
+struct Random(u64);
+
+impl Random {
+    /// `SplitMix64`.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// Above 0, below 1.
+    fn part(&mut self) -> f64 {
+        (to_float(self.next() >> 12) + 0.5) / to_float(1 << 52)
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * self.part().ln()
+    }
+
+    /// Its logarithm is distributed normally, with this deviation.
+    fn log_normal(&mut self, median: f64, deviation: f64) -> f64 {
+        let (one, other) = (self.part(), self.part());
+        let normal = (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos();
+        median * (deviation * normal).exp()
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it's positive")]
+fn ticks(seconds: f64) -> u64 {
+    (seconds * to_float(RATE)) as u64
+}
+
+/// A program: its calls in the order of their starts.
+struct Stream(Vec<Ended>);
+
+impl Stream {
+    /// Requests come in bursts to some threads. Each (0) parses (1), works (2) for a time with a heavy tail, and seldom waits (3)
+    /// for longer than windows and gaps are.
+    fn new(seed: u64, threads: u32, busy: f64) -> Self {
+        let mut random = Random(seed);
+        let mut calls = Vec::new();
+        for thread in 0..threads {
+            let mut now = random.exponential(0.001);
+            let (mut is_busy, mut until) = (false, 0.0);
+            while now < to_float(SECONDS) {
+                if now > until {
+                    is_busy = !is_busy;
+                    until = now + random.exponential(if is_busy { 0.02 } else { 0.06 });
+                }
+                now += random.exponential(if is_busy { busy } else { busy * 20.0 });
+                now = Self::request(&mut random, &mut calls, thread, now);
+            }
+        }
+        calls.sort_by_key(|call| call.start);
+        Self(calls)
+    }
+
+    /// A request that comes at `start`; its end.
+    fn request(random: &mut Random, calls: &mut Vec<Ended>, thread: u32, start: f64) -> f64 {
+        let mut now = start + 2e-6;
+        let mut call = |function: u32, from: f64, to: f64| {
+            let (start, end) = (ticks(from), ticks(to).max(ticks(from) + 1));
+            calls.push(Ended { thread, process: 1, function, start, end, how: None });
+        };
+        for _ in 0..3 {
+            let end = now + random.exponential(3e-6);
+            call(1, now, end);
+            now = end + 1e-6;
+        }
+        let end = now + random.log_normal(40e-6, 1.3);
+        call(2, now, end);
+        now = end + 1e-6;
+        if random.part() < 0.1 {
+            let end = now + random.exponential(0.02);
+            call(3, now, end);
+            now = end;
+        }
+        call(0, start, now + 1e-6);
+        now + 1e-6
+    }
+
+    /// Calls in a second, seconds of a call, and its part of all time.
+    fn truth(&self, function: u32) -> [f64; 3] {
+        let calls = self.0.iter().filter(|call| call.function == function);
+        let (count, time) =
+            calls.fold((0, 0), |(count, time), call| (count + 1, time + (call.end - call.start)));
+        let (count, time) = (to_float(count), to_float(time) / to_float(RATE));
+        [count / to_float(SECONDS), time / count * 1e9, time / to_float(SECONDS)]
+    }
+
+    /// What begins from one moment to another.
+    fn between(&self, from: u64, to: u64) -> &[Ended] {
+        let at = |ticks| self.0.partition_point(|call| call.start < ticks);
+        &self.0[at(from)..at(to)]
+    }
+}
+
+/// How windows come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Manner {
+    Plain,
+    /// There are fewer where much is called.
+    Steered,
+    /// Functions are armed by lot.
+    InGroups,
+    /// Calls before the window count, too: that's wrong.
+    Wrong,
+}
+
+/// What a sample says that was made with this seed.
+fn sample(stream: &Stream, seed: u64, manner: Manner) -> Vec<Row> {
+    const LENGTH: f64 = 0.004;
+    let mut random = Random(seed);
+    let mut sample = Sample::new(RATE, 0.0);
+    let (mut now, mut gap, mut usual) = (0.0, 0.15, 0.0);
+    let mut begun: Vec<Ended> = Vec::new();
+    loop {
+        now += random.exponential(gap);
+        if now + LENGTH > to_float(SECONDS) {
+            break;
+        }
+        let (start, length) = (ticks(now), ticks(LENGTH));
+        // As they come: what ended before this window.
+        begun.sort_by_key(|call| call.end);
+        let ended = begun.partition_point(|call| call.end < start);
+        begun.drain(..ended).for_each(|call| sample.add(&call));
+        let mut chances = Vec::new();
+        if manner == Manner::InGroups {
+            let mut chance = |function, chance| {
+                let is_armed = random.part() < chance;
+                chances.push(Chance { function, chance, is_armed });
+            };
+            chance(1, 0.4);
+            chance(2, 0.7);
+        }
+        let is_armed = |call: &&Ended| {
+            chances.iter().all(|chance| chance.function != call.function || chance.is_armed)
+        };
+        let early = if manner == Manner::Wrong { length / 8 } else { 0 };
+        let new = stream.between(start - early.min(start), start + length);
+        let moved = |call: &Ended| Ended { start: call.start.max(start), ..*call };
+        begun.extend(new.iter().filter(is_armed).map(moved));
+        sample.open(Window { start, length, gap, chances, load: Load::default() });
+        if manner == Manner::Steered {
+            usual += 0.1 * (to_float(new.len() as u64) - usual);
+            gap = 0.1 + 0.05 * usual.min(4.0);
+        }
+        now += LENGTH;
+    }
+    begun.sort_by_key(|call| call.end);
+    begun.iter().for_each(|call| sample.add(call));
+    sample.rows(Load::default())
+}
+
+/// What many samples say.
+struct Cover {
+    /// How often the truth was in the interval, by quantity.
+    held: [f64; 3],
+    /// How far the mean was from the truth, in standard errors of that mean, at worst.
+    worst: f64,
+}
+
+fn cover(stream: &Stream, manner: Manner, repetitions: u64) -> Cover {
+    let truth = [0, 1, 2, 3].map(|function| stream.truth(function));
+    let (mut held, mut all) = ([0_u32; 3], [0_u32; 3]);
+    let mut found: Vec<Vec<[f64; 3]>> = vec![Vec::new(); truth.len()];
+    for seed in 0..repetitions {
+        for row in sample(stream, seed, manner) {
+            let function = usize::try_from(row.function).unwrap();
+            let estimates = [row.per_second, row.mean, row.share];
+            found[function].push(estimates.map(|estimate| estimate.value));
+            for (at, (estimate, truth)) in estimates.iter().zip(truth[function]).enumerate() {
+                if let Some(error) = estimate.error {
+                    all[at] += 1;
+                    held[at] += u32::from((estimate.value - truth).abs() <= error);
+                }
+            }
+        }
+    }
+    let mut worst: f64 = 0.0;
+    for (values, truth) in found.iter().zip(truth) {
+        // The time of a call is a ratio of two estimates, which is right only in the long run.
+        for at in [0, 2] {
+            let count = to_float(values.len() as u64);
+            let mean = values.iter().map(|value| value[at]).sum::<f64>() / count;
+            let squares: f64 = values.iter().map(|value| (value[at] - mean).powi(2)).sum();
+            let error = (squares / count / (count - 1.0)).sqrt();
+            worst = worst.max(((mean - truth[at]) / error).abs());
+        }
+    }
+    Cover { held: [0, 1, 2].map(|at| f64::from(held[at]) / f64::from(all[at])), worst }
+}
+
+#[test]
+fn intervals_hold_the_truth_as_often_as_they_say() {
+    for (seed, threads, busy) in [(1, 4, 0.0005), (2, 1, 0.0002)] {
+        let stream = Stream::new(seed, threads, busy);
+        for manner in [Manner::Plain, Manner::Steered, Manner::InGroups] {
+            let Cover { held, worst } = cover(&stream, manner, 250);
+            let is_right = held.iter().all(|part| (0.93..=0.97).contains(part));
+            assert!(is_right && worst < 3.5, "{seed} {manner:?}: {held:?}, {worst}");
+        }
+        let Cover { held, worst } = cover(&stream, Manner::Wrong, 50);
+        assert!(worst > 5.0 && held[0] < 0.9, "{held:?}, {worst}");
+    }
+}
+
+/// A thread that never waits makes fewer calls while they're recorded, and one that waits for requests as many. Both are seen as they
+/// are without.
+#[test]
+fn recording_does_not_count() {
+    // A call in a microsecond, and half of one to record it.
+    const COST: f64 = 0.5e-6;
+    for (is_waiting, used_outside, used_in) in [(false, 1.0, 1.0), (true, 0.2, 0.3)] {
+        let mut sample = Sample::new(RATE, COST);
+        let apart = if is_waiting { 50 } else { 15 };
+        for window in 0..100_u64 {
+            let (start, length) = (window * RATE + 7, 10_000);
+            let load = Load { used: used_in * 0.001, elapsed: 0.001 };
+            sample.open(Window { start, length, gap: 1.0, chances: Vec::new(), load });
+            for call in (start..start + length).step_by(apart) {
+                sample.add(&Ended {
+                    thread: 0,
+                    process: 1,
+                    function: 1,
+                    start: call,
+                    end: call + 9,
+                    how: None,
+                });
+            }
+        }
+        let [row] = sample.rows(Load { used: used_outside, elapsed: 1.0 })[..] else { panic!() };
+        let expected = if is_waiting { 2e5 } else { 1e6 };
+        let Estimate { value, error } = row.per_second;
+        assert!((value / expected - 1.0).abs() < 0.02, "{is_waiting}: {row:?}");
+        assert!(error.unwrap() > 0.01 * value || is_waiting, "{row:?}");
+        // 900 ns, of which 250 are recording.
+        assert!((row.mean.value - 650.0).abs() < 1.0, "{row:?}");
+    }
+}
+
+#[test]
+fn calls_count_if_they_begin_in_a_window() {
+    let mut sample = Sample::new(RATE, 0.0);
+    let open = |sample: &mut Sample, start| {
+        let (chances, load) = (Vec::new(), Load::default());
+        sample.open(Window { start, length: 100, gap: 1.0, chances, load });
+    };
+    let mut add = |sample: &mut Sample, start, end| {
+        sample.add(&Ended { thread: 0, process: 1, function: 1, start, end, how: None });
+    };
+    open(&mut sample, 1000);
+    for (start, end) in [(999, 1001), (1000, 1002), (1099, 1300), (1100, 1301)] {
+        add(&mut sample, start, end);
+    }
+    open(&mut sample, 2000);
+    // It began in the first one.
+    add(&mut sample, 1050, 9000);
+    assert!(sample.add_open(1, 2099) && !sample.add_open(1, 2100) && !sample.add_open(1, 5));
+    let [row] = sample.rows(Load::default())[..] else { panic!() };
+    assert_eq!((row.calls, row.windows, sample.windows()), (4, 2, 2));
+    assert_eq!((row.per_second.error, row.mean.error, row.share.error), (None, None, None));
+    let seconds = 200.0 / to_float(RATE);
+    assert!((row.per_second.value * seconds - 4.0).abs() < 1e-6, "{row:?}");
+    let time = to_float(2 + 201 + 7950) / to_float(RATE);
+    assert!((row.share.value * seconds - time).abs() < 1e-9, "{row:?}");
+    assert!((row.mean.value - time / 3.0 * 1e9).abs() < 1e-3, "{row:?}");
+}
