@@ -371,7 +371,7 @@ fn execute(command: Command) -> io::Result<u8> {
         #[cfg(can_trace)]
         Command::Top(arguments) => Ok(top(arguments)),
         #[cfg(can_trace)]
-        Command::Sample(arguments) => Ok(sample(arguments)),
+        Command::Sample(arguments) => Ok(sample(&arguments)),
         Command::Replay(arguments) => replay(&arguments),
         Command::Stats(arguments) => stats(&arguments),
         Command::Graph(arguments) => graph(&arguments),

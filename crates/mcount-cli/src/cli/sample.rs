@@ -75,7 +75,7 @@ pub(super) struct SampleArgs {
 const KEPT: u64 = 16 << 20;
 
 /// Runs the command; its exit code.
-pub(super) fn sample(arguments: SampleArgs) -> u8 {
+pub(super) fn sample(arguments: &SampleArgs) -> u8 {
     let language = if arguments.regex { Language::Regex } else { Language::Glob };
     let patterns = [&arguments.filter, &arguments.probe, &arguments.exclude];
     let [filter, probe, exclude] = match patterns.map(|texts| Pattern::all(texts, language)) {

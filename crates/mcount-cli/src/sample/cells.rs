@@ -31,16 +31,17 @@ pub(super) fn time(nanoseconds: f64) -> Unit {
 
 /// How many digits there are behind the point: two of the error that aren't zeroes, or three of the value if there's none.
 fn decimals(value: f64, error: Option<f64>) -> usize {
-    let (number, wanted) = match error {
-        Some(error) if error > 0.0 => (error, 2),
-        _ => (value, 3),
+    let (number, least) = match error {
+        Some(error) if error > 0.0 => (error, 10.0),
+        _ => (value, 100.0),
     };
-    (0..4).find(|decimals| number >= ten_to(wanted - 1 - decimals)).unwrap_or(4) as usize
+    // 10, 1, 0.1 and so on have the digits that are wanted.
+    let mut steps = std::iter::successors(Some(least), |step| Some(step / 10.0)).take(MOST);
+    steps.position(|step| number >= step).unwrap_or(MOST)
 }
 
-fn ten_to(power: i32) -> f64 {
-    10_f64.powi(power)
-}
+/// Digits behind the point.
+const MOST: usize = 4;
 
 /// With commas between thousands.
 fn digits(number: f64, decimals: usize) -> String {
@@ -60,9 +61,12 @@ fn digits(number: f64, decimals: usize) -> String {
 mod tests {
     use super::*;
 
+    /// Value, error, unit, text.
+    type Case = (f64, Option<f64>, fn(f64) -> Unit, &'static str);
+
     #[test]
     fn estimates_have_the_digits_that_are_known() {
-        let rows: [(f64, Option<f64>, fn(f64) -> Unit, &str); 9] = [
+        let rows: [Case; 9] = [
             (41_234.5, Some(310.2), rate, "41,234 ± 310"),
             (1_234_567.0, Some(9.0), rate, "1,234,567.0 ± 9.0"),
             (4.128, Some(0.32), rate, "4.13 ± 0.32"),

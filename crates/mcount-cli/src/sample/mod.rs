@@ -233,7 +233,9 @@ impl Observer for Table {
                 let size = rustix::termios::tcgetwinsize(io::stdout())?;
                 lines.truncate(usize::from(size.ws_row.max(4)) - 2);
                 let width = usize::from(size.ws_col.max(20));
-                lines.iter_mut().for_each(|line| *line = line.chars().take(width - 1).collect());
+                for line in &mut lines {
+                    *line = line.chars().take(width - 1).collect();
+                }
             }
             self.shown = lines.len();
         }

@@ -151,6 +151,7 @@ const NO_COUNTERS: &[&str] = &[
     "attach",
     "patch",
     "top",
+    "sample",
     "replay",
     "stats",
     "graph",

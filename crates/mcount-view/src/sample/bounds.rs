@@ -5,7 +5,7 @@
 //! have most of what was seen, the spread is known no better than from these few, so they are what degrees of freedom are counted by (Kish 1965, Survey Sampling).
 
 use super::load::Slowed;
-use super::{Cell, Chance, Estimate, Row, Weight, to_float};
+use super::{Cell, Chance, Estimate, Row, Weight, deviation, to_float};
 use crate::compare::statistics::limit;
 
 /// Fewer windows than these say too little of how windows differ.
@@ -123,9 +123,9 @@ impl Sums {
         let mean_error =
             bound(effective(self.time, self.time_time)) * deviation(spread, self.calls, self.seen);
         // What the correction for recording may be wrong by.
-        let slower = self.slower / self.calls;
-        let more = 1.0 + slowed.part * slower;
-        let unsure = slower * (slowed.error + UNSURE * slowed.part * (1.0 + slower)) / more;
+        let lost = self.slower / self.calls;
+        let more = 1.0 + slowed.part * lost;
+        let unsure = lost * (slowed.error + UNSURE * slowed.part * (1.0 + lost)) / more;
         let unsure_time =
             UNSURE * (self.recording / self.ended_calls.max(f64::MIN_POSITIVE)).max(cost / 2.0);
         let unsure_part = if per_call > 0.0 { unsure + unsure_time / per_call } else { unsure };
@@ -153,15 +153,6 @@ impl Sums {
             ),
         }
     }
-}
-
-/// The standard deviation of a ratio: `sum` is the sum of squares over `count` windows, and `denominator` what they're divided by.
-pub(super) fn deviation(sum: f64, denominator: f64, count: u64) -> f64 {
-    if count < 2 || denominator <= 0.0 {
-        return f64::INFINITY;
-    }
-    let count = to_float(count);
-    (sum.max(0.0) * count / (count - 1.0)).sqrt() / denominator
 }
 
 /// What Student's t doesn't pass, of so many windows.

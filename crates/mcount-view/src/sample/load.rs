@@ -4,7 +4,7 @@
 //! many, and waits less. The program's processor time tells these apart: in windows it's as much as outside, or more by what
 //! recording costs.
 
-use super::bounds::deviation;
+use super::deviation;
 
 /// What a program used.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -213,24 +213,24 @@ impl Sample {
     }
 
     /// A call has ended. Those of a thread come in the order of their ends.
-    pub fn add(&mut self, call: &Ended) {
+    pub fn add(&mut self, ended: &Ended) {
         if self.threads.len() > Self::THREADS {
             self.threads.clear();
         }
-        let inside = self.threads.entry(call.thread).or_default().add(call.start);
-        let Some((is_newest, at)) = self.window_of(call.start) else { return };
+        let inside = self.threads.entry(ended.thread).or_default().add(ended.start);
+        let Some((is_newest, at)) = self.window_of(ended.start) else { return };
         if is_newest {
-            *self.newest.entry((call.thread, call.function)).or_default() += 1;
+            *self.newest.entry((ended.thread, ended.function)).or_default() += 1;
         }
-        let took = self.seconds(call.end.saturating_sub(call.start));
+        let took = self.seconds(ended.end.saturating_sub(ended.start));
         // Half of what its own recording costs is within the two readings of the clock.
         let recording = (to_float(inside) + 0.5) * self.cost;
         let time = (took - recording).max(0.0);
         let Some(kept) = self.windows.get_mut(at) else { return };
-        let Some(weight) = kept.weight_of(call.function) else { return };
+        let Some(weight) = kept.weight_of(ended.function) else { return };
         let count = kept.cells.len();
-        let cell = kept.cells.entry(call.function).or_default();
-        let sums = self.functions.entry(call.function).or_default();
+        let cell = kept.cells.entry(ended.function).or_default();
+        let sums = self.functions.entry(ended.function).or_default();
         sums.add(*cell, time, recording, weight);
         cell.calls += 1.0;
         cell.time += time;
@@ -311,10 +311,19 @@ impl Kept {
     }
 }
 
+/// The standard deviation of a ratio: `sum` is the sum of squares over `count` windows, and `denominator` what they're divided by.
+fn deviation(sum: f64, denominator: f64, count: u64) -> f64 {
+    if count < 2 || denominator <= 0.0 {
+        return f64::INFINITY;
+    }
+    let count = to_float(count);
+    (sum.max(0.0) * count / (count - 1.0)).sqrt() / denominator
+}
+
 #[expect(
     clippy::cast_precision_loss,
     reason = "times and counts are far below 2^52, or needn't be exact"
 )]
-pub(self) fn to_float(number: u64) -> f64 {
+fn to_float(number: u64) -> f64 {
     number as f64
 }

@@ -1,7 +1,8 @@
 //! Programs of which every call is known, and what samples of them say: are estimates right on average, and do the intervals hold
 //! the truth as often as they say?
 
-use super::*;
+use super::{Chance, Estimate, Load, Row, Sample, Window, to_float};
+use mcount_trace::Ended;
 
 /// Ticks in a second.
 const RATE: u64 = 10_000_000;
@@ -158,7 +159,9 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> Vec<Row> {
         now += LENGTH;
     }
     begun.sort_by_key(|call| call.end);
-    begun.iter().for_each(|call| sample.add(call));
+    for call in &begun {
+        sample.add(call);
+    }
     sample.rows(Load::default())
 }
 
@@ -256,7 +259,7 @@ fn calls_count_if_they_begin_in_a_window() {
         let (chances, load) = (Vec::new(), Load::default());
         sample.open(Window { start, length: 100, gap: 1.0, chances, load });
     };
-    let mut add = |sample: &mut Sample, start, end| {
+    let add = |sample: &mut Sample, start, end| {
         sample.add(&Ended { thread: 0, process: 1, function: 1, start, end, how: None });
     };
     open(&mut sample, 1000);

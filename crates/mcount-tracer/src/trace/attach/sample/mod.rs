@@ -10,6 +10,7 @@ mod window;
 use self::steer::Steering;
 use self::window::Window;
 use super::worker::{Worker, handle, inner_id, processes_with};
+use crate::files;
 use crate::trace::budget::{self, Budget};
 use crate::trace::save;
 use mcount_trace::{Ended, Follower, Trace};
@@ -179,13 +180,13 @@ impl Worker {
             shown: now,
             missed: 0,
         };
-        let sampled = self.sample_by(&mut sampler, (pipe, &gone));
+        let done = self.sample_by(&mut sampler, (pipe, &gone));
         // Whatever is wrong, hooks are made idle next.
         sampler.look(self);
         self.find_unfinished(&mut sampler);
         let progress = self.progress(&sampler);
         let shown = sampler.observer.show(&progress, true);
-        sampled.and(shown)
+        done.and(shown)
     }
 
     fn named(&self) -> Vec<Named> {
@@ -198,6 +199,7 @@ impl Worker {
         let switches = self.session.switches()?;
         // What was called until all were idle is in no window.
         sampler.look(self);
+        sampler.steering.begin();
         let mut end = Instant::now();
         let mut rest = Rest::begin(self);
         loop {
@@ -302,7 +304,9 @@ impl Worker {
         let Ok(folder) = tempfile::tempdir() else { return };
         let stand = || Ok::<_, io::Error>(());
         let saved = save::save(&self.trace, &folder.path().join("sample.mcount"), stand);
-        let Some(bytes) = saved.ok().and_then(|path| std::fs::read(path).ok()) else { return };
+        let Some(bytes) = saved.ok().and_then(|path| files::read_to_end(&path).ok()) else {
+            return;
+        };
         let Ok(trace) = Trace::parse(&bytes) else { return };
         for call in trace.calls() {
             let process = call.process.and_then(|at| trace.processes.get(at));

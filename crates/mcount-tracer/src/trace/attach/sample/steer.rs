@@ -84,6 +84,11 @@ impl Steering {
         }
     }
 
+    /// What this process has used so far is no window's.
+    pub(super) fn begin(&mut self) {
+        self.own_then = own_time();
+    }
+
     /// How long the next gap is.
     pub(super) fn gap(&mut self) -> Duration {
         Duration::from_secs_f64((-self.gap * self.random.part().ln()).min(1e6))
@@ -167,9 +172,11 @@ impl Steering {
             self.length /= 1.1;
         }
         self.length = self.length.clamp(shortest, longest);
+        // One window that was dear by chance doesn't end the sample.
+        let most = self.gap * 2.0;
         let [shortest, longest, _] = GAPS;
-        self.gap =
-            ((recording + self.own) / self.cost).max(self.length * 2.0).clamp(shortest, longest);
+        let gap = ((recording + self.own) / self.cost).max(self.length * 2.0);
+        self.gap = gap.min(most).clamp(shortest, longest);
     }
 
     /// Chooses chances of functions: those that are called most often are armed less often, until windows aren't crowded.
