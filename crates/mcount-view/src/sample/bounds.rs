@@ -5,7 +5,7 @@
 //! have most of what was seen, the spread is known no better than from these few, so they are what degrees of freedom are counted by (Kish 1965, Survey Sampling).
 
 use super::load::Slowed;
-use super::{Cell, Chance, Estimate, Row, Weight, deviation, to_float};
+use super::{Cell, Chance, Estimate, Row, Weight, deviation};
 use crate::compare::statistics::limit;
 
 /// Fewer windows than these say too little of how windows differ.
