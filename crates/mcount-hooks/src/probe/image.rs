@@ -26,8 +26,8 @@ const R_IRELATIVE: u32 = 37;
 /// Sections of Go programs. Go's runtime looks up return addresses in its table of functions.
 const GO: [&[u8]; 3] = [b".gopclntab", b".data.rel.ro.gopclntab", b".note.go.buildid"];
 
-/// Symbols of runtimes that look up return addresses, too: OCaml's, Haskell's, the Java machine HotSpot (its debugger needs
-/// this one), CoreCLR (so does its debugger), Mono, and what Mono compiled ahead of time.
+/// Symbols of runtimes that look up return addresses, too: OCaml's, Haskell's, the Java machine `HotSpot` (its debugger needs
+/// this one), `CoreCLR` (so does its debugger), Mono, and what Mono compiled ahead of time.
 const WALKERS: [&[u8]; 7] = [
     b"caml_frametable",
     b"caml_system__frametable",
