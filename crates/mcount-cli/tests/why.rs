@@ -251,6 +251,26 @@ fn probes_of_functions_without_a_hook() {
     assert!(hooked.first().unwrap()["probe"].is_null(), "{hooked:?}");
 }
 
+/// The same of a program for AArch64, where one instruction moves.
+#[test]
+fn probes_of_functions_for_aarch64() {
+    need(["aarch64-linux-gnu-gcc"]);
+    let room = Room::new().unwrap();
+    room.put("probed.c", PROBED_FOR_AARCH64.as_bytes()).unwrap();
+    tool(&room, "aarch64-linux-gnu-gcc", &["-O1", "-o", "probed", "probed.c"]);
+    let rows = [
+        ("plain", true, "the first 4 bytes at 0x"),
+        ("looped", false, "it jumps back to its first instruction, from 0x"),
+        ("_start", false, "nothing calls it: it has no return address"),
+    ];
+    for (function, is_possible, words) in rows {
+        let answers = answers(&room, "probed", &[function]);
+        let answer = answers.first().unwrap();
+        assert_eq!(answer["probe"].as_bool(), Some(is_possible), "{answer}");
+        assert!(answer["probe_text"].as_str().unwrap().starts_with(words), "{answer}");
+    }
+}
+
 /// Fedora's programs have a small debug file in themselves, which lacks what the dynamic symbols have. It's made here as gdb's manual
 /// says.
 #[test]
@@ -276,6 +296,14 @@ fn names_from_minidebuginfo() {
     let probes: Vec<_> = answers.iter().map(|answer| answer["probe"].as_bool()).collect();
     assert_eq!(probes, [Some(true), Some(false)], "{answers:?}");
 }
+
+const PROBED_FOR_AARCH64: &str = r#"
+int word;
+__attribute__((noinline)) int plain(int x) { return x + word; }
+int looped(int);
+asm(".text\n.globl looped\n.type looped,%function\nlooped: subs w0, w0, #1\nb.ne looped\nret\n.size looped,.-looped\n");
+int main(void) { return plain(1) + looped(2); }
+"#;
 
 const PROBED: &str = r#"
 int word;

@@ -6,7 +6,8 @@
 //! memory: it hands in the bytes that are there and gets the bytes to write, or it lends [`engine::Code`].
 //!
 //! With the feature `outside`, a folder has what tracing from outside asks of the processor, too (`outside`). That allocates, and is
-//! about plain data all the same.
+//! about plain data all the same. The feature `probe` adds what probes ask of a processor (`probe`), which are hooks in functions that no
+//! compiler gave one.
 //!
 //! `abi` is what the system makes of the processor. `syscalls` is there only for the processor that this is compiled for, and so is
 //! `here`, its folder.
@@ -32,7 +33,11 @@ pub mod newer_calls;
 #[cfg(feature = "outside")]
 pub mod outside;
 pub mod powerpc64;
+#[cfg(feature = "probe")]
+pub mod probe;
 pub mod recipe;
+#[cfg(feature = "probe")]
+mod references;
 pub mod riscv64;
 pub mod s390x;
 pub mod x86_64;

@@ -10,6 +10,10 @@ mod cases;
 mod disassembly;
 #[path = "probes/hostile.rs"]
 mod hostile;
+#[path = "probes/machines.rs"]
+mod machines;
+#[path = "probes/places.rs"]
+mod places;
 #[path = "probes/rewrite.rs"]
 mod rewrite;
 

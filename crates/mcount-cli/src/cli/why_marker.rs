@@ -57,6 +57,7 @@ fn is_meant(name: &str, glob: &GlobSet, full: &str) -> bool {
 
 /// Whether a marker can be recorded, and how or why not.
 fn verdict(planner: Option<&Planner<'_>>, marker: &Marker<'_>) -> Result<String, String> {
+    let planner = planner.filter(|planner| planner.processor().has_markers);
     let planner = planner.ok_or("markers need an executable or a shared library for x86-64")?;
     let plan = planner.plan_marker(marker.site).map_err(|refusal| refusal.to_string())?;
     let moved = counted(plan.moved as u64, "byte", "bytes");

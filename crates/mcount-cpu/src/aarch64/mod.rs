@@ -10,6 +10,8 @@ pub mod library;
 pub mod outside;
 #[cfg(feature = "outside")]
 pub mod patch;
+#[cfg(feature = "probe")]
+pub mod probe;
 #[cfg(feature = "outside")]
 pub mod signals;
 #[cfg(target_arch = "aarch64")]

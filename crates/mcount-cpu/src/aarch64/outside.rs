@@ -62,7 +62,8 @@ pub static ROLES: Roles = Roles {
 /// The message about a program for another processor.
 pub const FOREIGN: &str = "it isn't a little-endian AArch64 program";
 /// Functions without a hook can get one.
-pub const HAS_PROBES: bool = false;
+#[cfg(feature = "probe")]
+pub const PROBES: Option<&crate::probe::Probes> = None;
 /// `e_machine` of its programs.
 pub const MACHINE: u16 = 183;
 /// A word of the agent or of a module is to have the load bias and its addend (ELF for the Arm 64-bit Architecture, 5.7.14).

@@ -104,7 +104,8 @@ pub static ROLES: Roles = Roles {
 /// The message about a program for another processor.
 pub const FOREIGN: &str = "it isn't a 64-bit x86 program";
 /// Functions without a hook can get one.
-pub const HAS_PROBES: bool = true;
+#[cfg(feature = "probe")]
+pub const PROBES: Option<&crate::probe::Probes> = Some(&super::probe::PROBES);
 /// `e_machine` of its programs.
 pub const MACHINE: u16 = 62;
 /// A word of the agent or of a module is to have the load bias and its addend (x86-64 psABI, 4.4.1).

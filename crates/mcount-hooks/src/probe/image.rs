@@ -1,8 +1,10 @@
 //! A linked ELF file as it's loaded: what is code, what is data, what words lead to, and what is where by its symbols.
 //!
-//! Source: gABI, "Program Header", "Dynamic Section"; x86-64 psABI, 4.4.1 ("Relocation Types"); for RELR, the gABI's
-//! "Relative Relocations".
+//! Source: gABI, "Program Header", "Dynamic Section"; for RELR, the gABI's "Relative Relocations"; ELF for the Arm 64-bit
+//! Architecture, 5.5.3 ("Mapping symbols").
 
+use mcount_cpu::probe::{Probes, Relocations};
+use mcount_cpu::{aarch64, x86_64};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{Endianness, Object, SymbolIndex, elf};
 use std::ops::Range;
@@ -10,18 +12,11 @@ use std::ops::Range;
 /// A file, parsed.
 type File<'d> = ElfFile64<'d, Endianness>;
 
-/// What `e_machine` says of files that can be planned.
-const MACHINE: u16 = 62;
+/// The processors whose files can be planned.
+const PROCESSORS: [&Probes; 2] = [&x86_64::probe::PROBES, &aarch64::probe::PROBES];
 
 /// Where the kernel's half of the addresses begins.
 const KERNEL: u64 = 1 << 47;
-
-/// x86-64 psABI, table 4.10.
-const R_64: u32 = 1;
-const R_GLOB_DAT: u32 = 6;
-const R_JUMP_SLOT: u32 = 7;
-const R_RELATIVE: u32 = 8;
-const R_IRELATIVE: u32 = 37;
 
 /// Sections of Go programs. Go's runtime looks up return addresses in its table of functions.
 const GO: [&[u8]; 3] = [b".gopclntab", b".data.rel.ro.gopclntab", b".note.go.buildid"];
@@ -84,6 +79,7 @@ pub(super) enum Role {
 /// A linked file.
 #[derive(Debug)]
 pub(super) struct Image<'d> {
+    pub(super) processor: &'static Probes,
     /// Address and bytes of each segment, as far as they're in the file, ascending.
     segments: Vec<(u64, &'d [u8])>,
     dynamic: &'d [u8],
@@ -108,16 +104,20 @@ pub(super) struct Image<'d> {
     pub(super) slots: Vec<u64>,
     /// Functions that relocations without a symbol call.
     pub(super) resolvers: Vec<u64>,
+    /// Data between instructions, as far as symbols tell; ascending.
+    pub(super) literals: Vec<Range<u64>>,
 }
 
 impl<'d> Image<'d> {
-    /// Reads the file `bytes`. `None` if it isn't a linked ELF file for x86-64.
+    /// Reads the file `bytes`. `None` if it isn't a linked ELF file for a processor that can have probes.
     pub(super) fn read(bytes: &'d [u8]) -> Option<Self> {
         let file = File::parse(bytes).ok()?;
         let (endian, header) = (file.endian(), file.elf_header());
         let kind = header.e_type(endian);
         let is_linked = kind == elf::ET_EXEC || kind == elf::ET_DYN;
-        if header.e_machine(endian).0 != MACHINE || !is_linked || !file.is_little_endian() {
+        let machine = header.e_machine(endian).0;
+        let processor = PROCESSORS.into_iter().find(|one| one.machine == machine)?;
+        if !is_linked || !file.is_little_endian() {
             return None;
         }
         let mut headers = file.elf_program_headers().iter();
@@ -125,6 +125,7 @@ impl<'d> Image<'d> {
             return None;
         }
         let mut image = Self {
+            processor,
             segments: segments(&file, |_| true),
             code: Vec::new(),
             data: Vec::new(),
@@ -139,6 +140,7 @@ impl<'d> Image<'d> {
             relocated: Vec::new(),
             slots: Vec::new(),
             resolvers: Vec::new(),
+            literals: Vec::new(),
         };
         image.read_role();
         image.read_sections(&file);
@@ -222,6 +224,7 @@ impl<'d> Image<'d> {
     }
 
     fn read_symbols(&mut self, file: &File<'d>) {
+        let mut maps = Vec::new();
         let mut left = file.data().len().saturating_mul(64).saturating_add(1 << 20);
         for table in [file.elf_symbol_table(), file.elf_dynamic_symbol_table()] {
             let endian = file.endian();
@@ -243,8 +246,12 @@ impl<'d> Image<'d> {
                 if !is_place || !self.is_code(address) {
                     continue;
                 }
+                if let Some(is_data) = self.mapping(name) {
+                    maps.push((address, is_data));
+                    continue;
+                }
                 // Names can overlap, so they could be many times the file's size.
-                let Some(rest) = left.checked_sub(name.len()) else { return };
+                let Some(rest) = left.checked_sub(name.len()) else { break };
                 left = rest;
                 self.symbols.push(Symbol {
                     address,
@@ -255,6 +262,32 @@ impl<'d> Image<'d> {
                 });
             }
         }
+        self.read_literals(maps);
+    }
+
+    /// Whether data follows a mapping symbol; `None` if it's none.
+    fn mapping(&self, name: &[u8]) -> Option<bool> {
+        let kind = name.split(|byte| *byte == b'.').next()?;
+        match kind {
+            b"$d" if self.processor.has_mapping_symbols => Some(true),
+            b"$x" if self.processor.has_mapping_symbols => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Data in code: from a symbol that says so to the next one that says something else, or to the end of the section.
+    fn read_literals(&mut self, mut maps: Vec<(u64, bool)>) {
+        // The order of the table decides where two are at the same address.
+        maps.sort_by_key(|(start, _)| *start);
+        let nexts = maps.iter().skip(1).map(|(next, _)| *next).chain([u64::MAX]);
+        let mut found: Vec<Range<u64>> = Vec::new();
+        for ((start, is_data), next) in maps.iter().zip(nexts) {
+            let end = next.min(start.saturating_add(self.code_at(*start).len() as u64));
+            if *is_data && *start < end {
+                found.push(*start..end);
+            }
+        }
+        self.literals = found;
     }
 
     /// The value of the first entry of the dynamic section with `tag`; 0 if there's none.
@@ -304,12 +337,14 @@ impl<'d> Image<'d> {
         if self.is_code(at) {
             self.relocated.push(at);
         }
-        if kind == R_JUMP_SLOT {
+        let Relocations { absolute, glob_dat, jump_slot, relative, irelative } =
+            self.processor.relocations;
+        if kind == jump_slot {
             self.slots.push(at);
         }
         let target = match kind {
-            R_RELATIVE | R_IRELATIVE => addend,
-            R_64 | R_GLOB_DAT | R_JUMP_SLOT => {
+            _ if kind == relative || kind == irelative => addend,
+            _ if [absolute, glob_dat, jump_slot].contains(&kind) => {
                 let endian = file.endian();
                 let index = usize::try_from(info >> 32).unwrap_or(0);
                 let symbol = file.elf_dynamic_symbol_table().symbol(SymbolIndex(index));
@@ -320,7 +355,7 @@ impl<'d> Image<'d> {
             }
             _ => return,
         };
-        if kind == R_IRELATIVE {
+        if kind == irelative {
             self.resolvers.push(target);
         }
         if self.is_code(target) {

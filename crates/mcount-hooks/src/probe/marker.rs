@@ -6,16 +6,14 @@
 //! The middle of a function is less regular than its beginning: flags and the bytes below the stack pointer may be in use, and
 //! registers are saved. So the stub keeps all that, and there has to be unwind information.
 
-use super::unwind::STACK_POINTER;
-use super::{JUMP, Plan, Planner, Refusal, relocate, x86_64};
-use crate::probe::image::Role;
+use super::image::Role;
+use super::{Plan, Planner, Refusal};
+use mcount_cpu::probe::Probes;
 use std::ops::Range;
 
-/// `%rbp`, in unwind information.
-const FRAME_POINTER: u16 = 6;
 /// How many bytes the instructions that move may have elsewhere, with the way back.
 pub const MARKER_MOST: usize = 44;
-/// Bytes of a jump that reaches everything, where [`relocate`] has one of [`JUMP`].
+/// Bytes of a jump that reaches everything, where [`Probes::relocate`] has one of [`Probes::jump`].
 const FAR_JUMP: usize = 16;
 /// How far away instructions are put to see how long they are there.
 const SOMEWHERE: u64 = 1 << 16;
@@ -27,6 +25,9 @@ impl Planner<'_> {
     ///
     /// It can't, for this reason.
     pub fn plan_marker(&self, site: u64) -> Result<Plan, Refusal> {
+        if !self.processor.has_markers {
+            return Err(Refusal::Markers);
+        }
         match self.image.role {
             Role::Ordinary => {}
             Role::DynamicLinker => return Err(Refusal::DynamicLinker),
@@ -44,25 +45,26 @@ impl Planner<'_> {
         self.decodes(&range)?;
         let unit = self.units_in(&range).filter(|unit| unit.start <= site).last();
         let unit = unit.ok_or(Refusal::NoBounds)?;
-        if !x86_64::is_nop_at(self.image.code_between(unit.start, range.end), unit.start, site) {
+        if !(self.processor.is_nop_at)(
+            self.image.code_between(unit.start, range.end),
+            unit.start,
+            site,
+        ) {
             return Err(Refusal::NoNop(site));
         }
         let code = self.image.code_between(site, range.end);
-        let beginning = x86_64::beginning(code, site)?;
-        let moved = beginning.moved;
-        let replaced = moved.max(JUMP);
-        if moved < JUMP && (beginning.goes_on || !self.has_padding(range.end, replaced - moved)) {
-            return Err(Refusal::TooShort);
-        }
+        let (moved, replaced) = self.beginning(code, site, &range)?;
         self.is_alone(&self.owners_of_part(&range), site..site.saturating_add(replaced as u64))?;
         let rows = self.rows(frame, site, moved)?;
-        let is_usual =
-            |(register, _): (u16, i64)| [STACK_POINTER, FRAME_POINTER].contains(&register);
+        let calls = self.processor.calls;
+        let is_usual = |(register, _): (u16, i64)| {
+            [calls.stack_pointer, calls.frame_pointer].contains(&register)
+        };
         if rows.is_empty() || !rows.iter().all(|row| is_usual(row.cfa)) {
             return Err(Refusal::Row(site));
         }
-        fits(code.get(..moved).unwrap_or_default(), site)?;
-        Ok(Plan { entry: site, moved, replaced, function: range, rows })
+        fits(self.processor, code.get(..moved).unwrap_or_default(), site)?;
+        Ok(Plan { entry: site, moved, replaced, function: range, is_signed: false, rows })
     }
 
     /// The pieces of the function that `range` is, or that it's a part of.
@@ -80,7 +82,8 @@ impl Planner<'_> {
 }
 
 /// Is there enough room elsewhere for these instructions, which are at `from`?
-fn fits(moved: &[u8], from: u64) -> Result<(), Refusal> {
-    let copy = relocate(moved, from, from.wrapping_add(SOMEWHERE))?;
-    if copy.code.len() + FAR_JUMP - JUMP > MARKER_MOST { Err(Refusal::TooLong) } else { Ok(()) }
+fn fits(processor: &Probes, moved: &[u8], from: u64) -> Result<(), Refusal> {
+    let copy = (processor.relocate)(moved, from, from.wrapping_add(SOMEWHERE))?;
+    let length = copy.code.len() + FAR_JUMP - processor.jump;
+    if length > MARKER_MOST { Err(Refusal::TooLong) } else { Ok(()) }
 }

@@ -11,26 +11,29 @@
 //!   preserves all registers, flags and the bytes below the stack pointer, at the entry and at the exit.
 //! - No thread may be inside the moved bytes when they're replaced. [`Relocated::places`] says where it goes on.
 //! - While a stub runs, unwinders need rows for it: [`Plan::rows`], at the places that [`Relocated::places`] says.
+//! - If [`Plan::is_signed`], the stub authenticates the return address first, and signs it again before the moved instructions.
+//!
+//! What processors differ in is in `mcount-cpu`: [`Probes`].
+//!
+//! [`Relocated::places`]: mcount_cpu::probe::Relocated::places
 
 mod image;
 mod marker;
-mod references;
 mod refusal;
 mod tables;
+mod units;
 mod unwind;
-mod x86_64;
 
 pub use self::marker::MARKER_MOST;
 pub use self::refusal::Refusal;
 pub use self::unwind::Row;
-pub use self::x86_64::{JUMP, MOVED_MOST, Relocated, relocate};
 
 use self::image::{Image, Role, Symbol};
-use self::references::{Kind, References};
-use self::tables::Words;
-use self::unwind::{Frame, Returns, STACK_POINTER, Unwind};
-use self::x86_64::Scanned;
+use self::tables::{Tables, Words};
+use self::units::{Unit, gaps, units};
+use self::unwind::{Frame, Unwind};
 use gimli::UnwindContext;
+use mcount_cpu::probe::{Kind, Piece, Probes, References, Returns};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -38,7 +41,7 @@ use std::ops::Range;
 /// The plan of a probe. Addresses are those of the file (`p_vaddr`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The first byte that the jump replaces: behind `endbr64`.
+    /// The first byte that the jump replaces: behind a landing pad of indirect branches (`endbr64`, `bti c`, `paciasp`).
     pub entry: u64,
     /// Bytes that move: whole instructions. If that's less than [`Plan::replaced`], execution never reaches their end.
     pub moved: usize,
@@ -47,6 +50,8 @@ pub struct Plan {
     pub replaced: usize,
     /// The whole function.
     pub function: Range<u64>,
+    /// The instruction before the entry has signed the return address (`paciasp`, `pacibsp`).
+    pub is_signed: bool,
     /// The rows of unwind information of the bytes that move and of the jump behind them: the one that holds at the first byte, and
     /// those that begin later. None if the function has no unwind information.
     pub rows: Vec<Row>,
@@ -78,7 +83,7 @@ pub struct NotPlannable;
 
 impl std::fmt::Display for NotPlannable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("probes need an executable or a shared library for x86-64")
+        f.write_str("probes need an executable or a shared library for x86-64 or AArch64")
     }
 }
 
@@ -87,6 +92,7 @@ impl std::error::Error for NotPlannable {}
 /// Decides which functions of a file can have probes.
 #[derive(Debug)]
 pub struct Planner<'d> {
+    processor: &'static Probes,
     image: Image<'d>,
     unwind: Unwind<'d>,
     units: Vec<Unit>,
@@ -94,21 +100,13 @@ pub struct Planner<'d> {
     /// Where jumps to parts of functions are, and where these parts start; by the first.
     parts: Vec<(u64, u64)>,
     words: Words,
+    /// Where jump tables may be that count in instructions.
+    tables: Tables,
     /// Indices of symbols, by address.
     symbols: Vec<Symbol<'d>>,
     /// Where compilers left hooks, ascending.
     hooks: BTreeSet<u64>,
     resolvers: BTreeSet<u64>,
-}
-
-/// A piece of code that is decoded in one go: from the start of a function to its end, or to where another one starts.
-#[derive(Debug, Clone, Copy)]
-struct Unit {
-    start: u64,
-    end: u64,
-    /// Where the function ends that starts here; `start` if nothing tells.
-    bound: u64,
-    found: Scanned,
 }
 
 impl<'d> Planner<'d> {
@@ -119,6 +117,7 @@ impl<'d> Planner<'d> {
     /// It isn't an executable or a shared library for a processor that can have probes.
     pub fn new(bytes: &'d [u8]) -> Result<Self, NotPlannable> {
         let image = Image::read(bytes).ok_or(NotPlannable)?;
+        let processor = image.processor;
         let unwind = Unwind::read(&image);
         let mut symbols = image.symbols.clone();
         symbols.sort_by_key(|symbol| symbol.address);
@@ -130,12 +129,14 @@ impl<'d> Planner<'d> {
         let words = Words::of(&image);
         let hooks = BTreeSet::new();
         let mut planner = Self {
+            processor,
             image,
             unwind,
             units,
             references,
             parts: Vec::new(),
             words,
+            tables: Tables::default(),
             symbols,
             hooks,
             resolvers,
@@ -143,8 +144,15 @@ impl<'d> Planner<'d> {
         planner.read_code();
         planner.read_data();
         planner.references.finish();
+        planner.tables = Tables::of(&planner.references);
         planner.parts = planner.find_parts();
         Ok(planner)
+    }
+
+    /// The processor that the file is for.
+    #[must_use]
+    pub fn processor(&self) -> &'static Probes {
+        self.processor
     }
 
     /// Says where compilers left hooks: functions that have one are refused.
@@ -197,27 +205,47 @@ impl<'d> Planner<'d> {
         let size = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let code = self.image.code_at(range.start);
         let code = code.get(..size).ok_or(Refusal::NotDecoded(range.end))?;
-        let entry = x86_64::entry(code, range.start);
+        let found = (self.processor.entry)(code, range.start);
+        let (entry, is_signed) = (found.at, found.is_signed);
         let head = usize::try_from(entry - range.start).unwrap_or(0);
-        let beginning = x86_64::beginning(code.get(head..).unwrap_or_default(), entry)?;
-        let moved = beginning.moved;
-        let replaced = moved.max(JUMP);
-        if moved < JUMP && (beginning.goes_on || !self.has_padding(range.end, replaced - moved)) {
-            return Err(Refusal::TooShort);
-        }
+        let (moved, replaced) =
+            self.beginning(code.get(head..).unwrap_or_default(), entry, range)?;
         let end = entry.saturating_add(replaced as u64);
-        self.is_alone(&self.owners(range), entry..end)?;
+        let owners = self.owners(range);
+        // Of what jumps to the entry itself, the return address isn't signed.
+        self.is_alone(&owners, if is_signed { range.start } else { entry }..end)?;
         self.is_no_loop(range, &(entry..end))?;
+        if self.processor.has_scaled_tables
+            && let Some(at) = self.has_table_to(&owners, &(range.start..end))
+        {
+            return Err(Refusal::Table(at));
+        }
         let rows = match frame {
             Some(frame) => self.rows(frame, entry, moved)?,
             None => Vec::new(),
         };
-        Ok(Plan { entry, moved, replaced, function: range.clone(), rows })
+        Ok(Plan { entry, moved, replaced, function: range.clone(), is_signed, rows })
     }
 }
 
 /// Planning one function.
 impl<'d> Planner<'d> {
+    /// How many bytes at `entry` have to move, and how many a jump there replaces. The function has this `code` from there on.
+    fn beginning(
+        &self,
+        code: &[u8],
+        entry: u64,
+        function: &Range<u64>,
+    ) -> Result<(usize, usize), Refusal> {
+        let found = (self.processor.beginning)(code, entry)?;
+        let (moved, jump) = (found.moved, self.processor.jump);
+        let replaced = moved.max(jump);
+        if moved < jump && (found.goes_on || !self.has_padding(function.end, replaced - moved)) {
+            return Err(Refusal::TooShort);
+        }
+        Ok((moved, replaced))
+    }
+
     /// Refuses functions for what they are.
     fn is_meant(&self, function: &Function<'_>) -> Result<(), Refusal> {
         let range = &function.range;
@@ -252,9 +280,8 @@ impl<'d> Planner<'d> {
 
     /// Whether an entry of a procedure linkage table is at `address`: by its section, or because it jumps by a word for calls.
     fn is_linkage(&self, address: u64) -> bool {
-        let code = self.image.code_at(address);
-        let entry = x86_64::entry(code, address);
-        let slot = x86_64::jumps_by(self.image.code_at(entry), entry);
+        let entry = (self.processor.entry)(self.image.code_at(address), address).at;
+        let slot = (self.processor.jumps_by)(self.image.code_at(entry), entry);
         self.image.linkage.iter().any(|linkage| linkage.contains(&address))
             || slot.is_some_and(|slot| self.image.slots.binary_search(&slot).is_ok())
     }
@@ -296,6 +323,11 @@ impl<'d> Planner<'d> {
             }
             end = unit.end;
         }
+        let literals = &self.image.literals;
+        let first = literals.partition_point(|literal| literal.end <= range.start);
+        if let Some(literal) = literals.get(first).filter(|literal| literal.start < range.end) {
+            return Err(Refusal::NotDecoded(literal.start.max(range.start)));
+        }
         if end < range.end { Err(Refusal::NotDecoded(end)) } else { Ok(()) }
     }
 
@@ -307,9 +339,12 @@ impl<'d> Planner<'d> {
         let rules = self.unwind.rules(frame, &mut UnwindContext::new()).ok_or(Refusal::Unwind)?;
         let holds = rules.iter().find(|rules| (rules.start..rules.end).contains(&range.start));
         let holds = holds.ok_or(Refusal::Unwind)?;
-        match (holds.cfa, holds.returns) {
-            (_, Returns::Nowhere) => Err(Refusal::NoReturnAddress),
-            (Some((STACK_POINTER, 8)), Returns::At(-8)) => Ok(()),
+        let calls = self.processor.calls;
+        let is_called =
+            holds.cfa == Some((calls.stack_pointer, calls.cfa)) && holds.returns == calls.returns;
+        match holds.returns {
+            Returns::Nowhere => Err(Refusal::NoReturnAddress),
+            _ if is_called => Ok(()),
             _ => Err(Refusal::NotAtEntry),
         }
     }
@@ -321,7 +356,7 @@ impl<'d> Planner<'d> {
         let before = next.checked_sub(1).and_then(|before| self.units.get(before));
         let is_free = self.units.get(next).is_none_or(|unit| unit.start >= last)
             && before.is_none_or(|unit| unit.end <= end);
-        is_free && x86_64::is_padding(self.image.code_at(end), length)
+        is_free && (self.processor.is_padding)(self.image.code_at(end), length)
     }
 
     /// Nothing leads to the `replaced` bytes but to the first of them; `owners` are the pieces of the function whose they are.
@@ -355,6 +390,15 @@ impl<'d> Planner<'d> {
         let bases = owners.iter().map(|owner| self.references.bases_of(owner));
         let mut found = bases.filter_map(|bases| self.words.lead_to(bases, inside));
         found.next()
+    }
+
+    /// A jump table of one of `owners` that leads into `range`: to a function's beginning, so that each round would count as a call.
+    fn has_table_to(&self, owners: &[Range<u64>], range: &Range<u64>) -> Option<u64> {
+        let mut jumping = owners.iter().filter(|owner| self.jumps_by_table(owner));
+        jumping.find_map(|owner| {
+            let bases = self.references.bases_of(owner);
+            self.tables.lead_to(&self.image, bases, owners, range)
+        })
     }
 
     /// Nothing in the function jumps back to its beginning: each round would count as a call.
@@ -447,8 +491,8 @@ impl Planner<'_> {
                 rules = (id, new.unwrap_or_default());
             }
             let bytes = self.image.code_between(unit.start, unit.end);
-            let piece = x86_64::Piece { bytes, start: unit.start, is_fixed: self.image.is_fixed };
-            unit.found = x86_64::scan(piece, &rules.1, &mut self.references);
+            let piece = Piece { bytes, start: unit.start, is_fixed: self.image.is_fixed };
+            unit.found = (self.processor.scan)(piece, &rules.1, &mut self.references);
             if let Some(from) = unit.found.falls_from {
                 self.references.add(unit.end, from, Kind::Jump);
             }
@@ -457,11 +501,10 @@ impl Planner<'_> {
             let end = start.saturating_add(bytes.len() as u64);
             for gap in gaps(*start..end, &self.units, &self.symbols) {
                 let bytes = self.image.code_between(gap.start, gap.end);
-                let piece =
-                    x86_64::Piece { bytes, start: gap.start, is_fixed: self.image.is_fixed };
+                let piece = Piece { bytes, start: gap.start, is_fixed: self.image.is_fixed };
                 // What decodes may be data all the same. So everything that could lead far is added, too.
-                x86_64::far(bytes, gap.start, &mut self.references);
-                let found = x86_64::scan(piece, &[], &mut self.references);
+                (self.processor.far)(bytes, gap.start, &mut self.references);
+                let found = (self.processor.scan)(piece, &[], &mut self.references);
                 if let Some(from) = found.falls_from {
                     self.references.add(gap.end, from, Kind::Jump);
                 }
@@ -499,65 +542,4 @@ impl Planner<'_> {
         }
         tables::walk(&self.image, &mut self.references);
     }
-}
-
-/// The code of a section that belongs to no function that we know, from each symbol to the next.
-fn gaps(section: Range<u64>, units: &[Unit], symbols: &[Symbol<'_>]) -> Vec<Range<u64>> {
-    let first = units.partition_point(|unit| unit.start < section.start);
-    let within = units.get(first..).unwrap_or_default();
-    let within = within.iter().take_while(|unit| unit.start < section.end);
-    let mut found = Vec::new();
-    let mut from = section.start;
-    for unit in within {
-        split(from..unit.start, symbols, &mut found);
-        from = unit.end;
-    }
-    split(from..section.end, symbols, &mut found);
-    found
-}
-
-/// Adds a range, in pieces that begin at symbols.
-fn split(range: Range<u64>, symbols: &[Symbol<'_>], found: &mut Vec<Range<u64>>) {
-    let first = symbols.partition_point(|symbol| symbol.address <= range.start);
-    let within = symbols.get(first..).unwrap_or_default();
-    let mut from = range.start;
-    for symbol in within.iter().take_while(|symbol| symbol.address < range.end) {
-        if from < symbol.address {
-            found.push(from..symbol.address);
-        }
-        from = symbol.address;
-    }
-    if from < range.end {
-        found.push(from..range.end);
-    }
-}
-
-/// All functions' code, from the unwind information and the symbols, apart.
-fn units(image: &Image<'_>, unwind: &Unwind<'_>, symbols: &[Symbol<'_>]) -> Vec<Unit> {
-    let frames = unwind.frames.iter().map(|frame| (frame.start, frame.end, true));
-    let functions = symbols.iter().filter(|symbol| symbol.is_function);
-    let functions =
-        functions.map(|symbol| (symbol.address, symbol.address.saturating_add(symbol.size), false));
-    let mut all: Vec<(u64, u64, bool)> = frames.chain(functions).collect();
-    // Unwind information comes first, and of symbols the longest.
-    all.sort_unstable_by_key(|(start, end, is_frame)| {
-        (*start, !*is_frame, std::cmp::Reverse(*end))
-    });
-    all.dedup_by_key(|(start, ..)| *start);
-    let nexts: Vec<u64> = all.iter().skip(1).map(|(start, ..)| *start).chain([u64::MAX]).collect();
-    let mut covered = 0;
-    let mut found = Vec::with_capacity(all.len());
-    for ((start, bound, _), next) in all.into_iter().zip(nexts) {
-        let section = start.saturating_add(image.code_at(start).len() as u64);
-        // A symbol without a size, inside a function.
-        let bound = match unwind.frame_at(start).filter(|_| bound == start) {
-            Some(frame) => frame.end,
-            None => bound,
-        };
-        covered = bound.max(covered);
-        // A function inside another one may end before that.
-        let end = covered.min(next).min(section);
-        found.push(Unit { start, end, bound, found: Scanned::default() });
-    }
-    found
 }

@@ -1,5 +1,6 @@
 //! Why a function, or a marker, can't have a probe: one variant for each rule.
 
+use mcount_cpu::probe::Unmovable;
 use std::fmt;
 
 /// Why a function can't have a probe. Addresses are those of the file.
@@ -73,6 +74,19 @@ pub enum Refusal {
     TooLong,
     /// A jump of `mcount` for something else is there, at this address.
     Taken(u64),
+    /// Markers can't be recorded on this processor yet.
+    Markers,
+}
+
+impl From<Unmovable> for Refusal {
+    fn from(why: Unmovable) -> Self {
+        match why {
+            Unmovable::NotDecoded(at) => Self::NotDecoded(at),
+            Unmovable::Instruction(at) => Self::Instruction(at),
+            Unmovable::Call(at) => Self::Call(at),
+            Unmovable::TooFar(at) => Self::TooFar(at),
+        }
+    }
 }
 
 impl Refusal {
@@ -114,6 +128,7 @@ impl Refusal {
             Self::NoUnwind => "no-unwind",
             Self::TooLong => "too-long",
             Self::Taken(_) => "taken",
+            Self::Markers => "markers",
         }
     }
 
@@ -158,6 +173,7 @@ impl Refusal {
             Self::NoUnwind => "no unwind information tells of the function that it's in",
             Self::TooLong => "its first bytes would need too much room elsewhere",
             Self::Taken(_) => "a hook, or another marker, has some of its first bytes, at",
+            Self::Markers => "markers can only be recorded on x86-64 yet",
         }
     }
 

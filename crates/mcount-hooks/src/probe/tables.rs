@@ -1,7 +1,8 @@
-//! Jump tables of words of four bytes that are relative to an address, which code takes.
+//! Jump tables: words of four bytes that are relative to an address, which code takes; and numbers of instructions, in one, two or four
+//! bytes, from an address in code (AArch64).
 
 use super::image::Image;
-use super::references::{Base, Kind, References};
+use mcount_cpu::probe::{Base, Kind, References};
 use std::ops::Range;
 
 /// Adds what the tables could lead to that begin at addresses which code takes: word by word, as long as they lead to code, up to the
@@ -58,5 +59,78 @@ impl Words {
             let at = self.all.partition_point(|(value, _)| *value < first);
             self.all.get(at).filter(|(value, _)| *value < end).map(|(_, address)| *address)
         })
+    }
+}
+
+/// Where jump tables may begin.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    /// All addresses that code takes, ascending.
+    starts: Vec<u64>,
+}
+
+/// How many entries are looked at for one function.
+const MOST_ENTRIES: usize = 1 << 16;
+
+/// How entries of a table are read, and how many bytes they have.
+type Width = (usize, fn(&[u8]) -> i64);
+
+/// gcc's entries have a sign, clang's don't.
+const WIDTHS: [Width; 5] = [
+    (1, |bytes| i64::from(bytes.first().copied().unwrap_or(0).cast_signed())),
+    (1, |bytes| i64::from(bytes.first().copied().unwrap_or(0))),
+    (2, |bytes| i64::from(bytes.first_chunk().map_or(0, |bytes| i16::from_le_bytes(*bytes)))),
+    (2, |bytes| i64::from(bytes.first_chunk().map_or(0, |bytes| u16::from_le_bytes(*bytes)))),
+    (4, |bytes| i64::from(bytes.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes)))),
+];
+
+impl Tables {
+    pub(super) fn of(references: &References) -> Self {
+        let mut starts: Vec<u64> = references.bases.iter().map(|base| base.address).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        Self { starts }
+    }
+
+    /// An entry that leads into `range`, of a table that begins at one of the `bases` that a function takes, whose pieces are `owners`.
+    pub(super) fn lead_to(
+        &self,
+        image: &Image<'_>,
+        bases: &[Base],
+        owners: &[Range<u64>],
+        range: &Range<u64>,
+    ) -> Option<u64> {
+        let is_own = |address: u64| owners.iter().any(|owner| owner.contains(&address));
+        let origins = || bases.iter().map(|base| base.address).filter(|at| is_own(*at));
+        let starts = bases.iter().map(|base| base.address).filter(|at| !image.is_code(*at));
+        let mut left = MOST_ENTRIES;
+        for start in starts {
+            let bytes = self.table(image, start);
+            let plain = [(start, 1, WIDTHS[4])].into_iter();
+            let scaled = origins().flat_map(|origin| WIDTHS.map(|width| (origin, 4, width)));
+            for (origin, scale, (size, read)) in plain.chain(scaled) {
+                for (index, entry) in bytes.chunks_exact(size).enumerate() {
+                    let target = origin.wrapping_add_signed(read(entry).wrapping_mul(scale));
+                    // Without an end to the search, nothing is proved.
+                    if range.contains(&target) || left == 0 {
+                        return Some(start + (index * size) as u64);
+                    }
+                    left -= 1;
+                    if !is_own(target) {
+                        break;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// The bytes from `start` to the next address that code takes.
+    fn table<'d>(&self, image: &Image<'d>, start: u64) -> &'d [u8] {
+        let next = self.starts.partition_point(|other| *other <= start);
+        let next = self.starts.get(next).copied().unwrap_or(u64::MAX);
+        let length = usize::try_from(next - start).unwrap_or(usize::MAX);
+        let bytes = image.at(start);
+        bytes.get(..length).unwrap_or(bytes)
     }
 }

@@ -1,21 +1,20 @@
 //! What `.eh_frame` says: where functions begin and end, where the return address is, and which exceptions are caught where.
 //!
 //! Source: LSB Core 5.0, 10.6 ("Exception Frames"); Itanium C++ ABI, "Exception Handling Tables" for `.gcc_except_table`;
-//! x86-64 psABI, figure 3.36 for the numbers of registers.
+//! DWARF for the Arm 64-bit Architecture, 4.1, for `RA_SIGN_STATE`.
 
 use super::image::Image;
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, EndianSlice, LittleEndian, Register,
-    RegisterRule, UnwindContext, UnwindSection,
+    RegisterRule, UnwindContext, UnwindSection, Vendor,
 };
+use mcount_cpu::probe::{Probes, Returns, Rules};
 
 type Slice<'d> = EndianSlice<'d, LittleEndian>;
-type Entry<'d> = gimli::FrameDescriptionEntry<Slice<'d>>;
+/// Bit 0 of it says whether the return address is signed.
+const SIGN_STATE: Register = gimli::AArch64::RA_SIGN_STATE;
 
-/// The numbers that DWARF has for registers.
-pub(super) const STACK_POINTER: u16 = 7;
-/// That of the return address.
-const RETURN_ADDRESS: u16 = 16;
+type Entry<'d> = gimli::FrameDescriptionEntry<Slice<'d>>;
 
 /// An entry of `.eh_frame`: what is known of a range of code.
 #[derive(Debug, Clone, Copy)]
@@ -47,34 +46,17 @@ pub struct Row {
     pub offset: usize,
     /// The canonical frame address (CFA) is this register plus this number of bytes.
     pub cfa: (u16, i64),
-    /// Where callers' registers are saved: bytes from the CFA. That of the return address (16) is among them.
+    /// Where callers' registers are saved: bytes from the CFA. That of the return address is among them, unless it's still where
+    /// the call has put it.
     pub saved: Vec<(u16, i64)>,
-}
-
-/// The parts of a row that concern the stack.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rules {
-    pub(super) start: u64,
-    pub(super) end: u64,
-    /// A register and a distance; `None` if it takes an expression.
-    pub(super) cfa: Option<(u16, i64)>,
-    pub(super) returns: Returns,
-}
-
-/// Where the return address is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Returns {
-    /// This number of bytes from the CFA.
-    At(i64),
-    /// Nowhere: this is the outermost frame.
-    Nowhere,
-    /// Somewhere else.
-    Elsewhere,
+    /// The return address is signed (AArch64).
+    pub is_signed: bool,
 }
 
 /// `.eh_frame`.
 #[derive(Debug)]
 pub(super) struct Unwind<'d> {
+    processor: &'static Probes,
     section: EhFrame<Slice<'d>>,
     bases: BaseAddresses,
     /// By start.
@@ -88,8 +70,10 @@ impl<'d> Unwind<'d> {
         let (address, bytes) = image.frames;
         let mut section = EhFrame::new(bytes, LittleEndian);
         section.set_address_size(8);
+        section.set_vendor(Vendor::AArch64);
         let bases = BaseAddresses::default().set_eh_frame(address);
-        let mut unwind = Self { section, bases, frames: Vec::new(), is_damaged: false };
+        let processor = image.processor;
+        let mut unwind = Self { processor, section, bases, frames: Vec::new(), is_damaged: false };
         unwind.read_frames(image);
         unwind.frames.sort_by_key(|frame| (frame.start, std::cmp::Reverse(frame.end)));
         unwind
@@ -141,15 +125,19 @@ impl<'d> Unwind<'d> {
         frame: &Frame,
         context: &mut UnwindContext<usize>,
     ) -> Option<Vec<Rules>> {
+        let calls = self.processor.calls;
         let mut found: Vec<Rules> = Vec::new();
         self.walk(frame, context, |row| {
             let cfa = match row.cfa() {
                 CfaRule::RegisterAndOffset { register, offset } => Some((register.0, *offset)),
                 CfaRule::Expression(_) => None,
             };
-            let returns = match row.register(Register(RETURN_ADDRESS)) {
+            let returns = match row.register(Register(calls.return_address)) {
                 Some(RegisterRule::Offset(offset)) => Returns::At(offset),
                 Some(RegisterRule::Undefined) => Returns::Nowhere,
+                None | Some(RegisterRule::SameValue) if calls.returns == Returns::InRegister => {
+                    Returns::InRegister
+                }
                 _ => Returns::Elsewhere,
             };
             found.push(Rules { start: row.start_address(), end: row.end_address(), cfa, returns });
@@ -172,20 +160,25 @@ impl<'d> Unwind<'d> {
             let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
             let cfa = (register.0, *offset);
             let offset = usize::try_from(from - start).ok()?;
-            let mut saved = Vec::new();
+            let (mut saved, mut is_signed) = (Vec::new(), false);
             for (register, rule) in row.registers() {
                 match rule {
+                    RegisterRule::Constant(state) if *register == SIGN_STATE => {
+                        is_signed = *state & 1 == 1;
+                    }
                     RegisterRule::Offset(offset) => saved.push((register.0, *offset)),
                     RegisterRule::Undefined | RegisterRule::SameValue => {}
                     _ => return None,
                 }
             }
             saved.sort_unstable();
-            found.push(Row { offset, cfa, saved });
+            found.push(Row { offset, cfa, saved, is_signed });
             Some(())
         });
         // Equal neighbours are one.
-        found.dedup_by(|next, row| next.cfa == row.cfa && next.saved == row.saved);
+        found.dedup_by(|next, row| {
+            (next.cfa, &next.saved, next.is_signed) == (row.cfa, &row.saved, row.is_signed)
+        });
         walked.map(|()| found).ok_or(failed)
     }
 

@@ -1,4 +1,4 @@
-//! A program for each rule (`tests/probes/`), in C or C++ with assembly. Its first lines say:
+//! A program for each rule (`tests/probes/`, and `tests/probes/aarch64/`), in C or C++ with assembly. Its first lines say:
 //!
 //! - `//# refuse: FUNCTION RULE`: the function must be refused for that reason.
 //! - `//# force: FUNCTION BYTES`: with this number of bytes moved all the same, the program must no longer do what it did.
@@ -8,14 +8,16 @@
 //!
 //! Each is run as it is, and with all functions moved that aren't refused.
 
+use super::machines::{AARCH64, Machine, X86_64};
 use super::rewrite::{Program, address};
-use mcount_hooks::probe::{JUMP, Planner, Refusal, relocate};
+use mcount_cpu::probe::Unmovable;
+use mcount_hooks::probe::{Planner, Refusal};
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use testkit::{files, prebuilt, test, tools};
+use std::path::Path;
+use std::process::Command;
+use testkit::{files, test, tools};
 
 /// The first lines of a program.
 #[derive(Default)]
@@ -49,16 +51,12 @@ impl Directives {
     }
 }
 
-fn folder() -> PathBuf {
-    prebuilt::root().join("tests/probes")
-}
-
-/// The programs.
-fn names() -> Vec<&'static str> {
-    let entries = folder().read_dir().unwrap();
+/// The programs for a machine.
+fn names(machine: &Machine) -> Vec<&'static str> {
+    let entries = machine.folder().read_dir().unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let is_case = |name: &String| {
-        let kind = Path::new(name).extension().unwrap();
+        let kind = Path::new(name).extension().unwrap_or_default();
         name != "support.c" && (kind == "c" || kind == "cc")
     };
     let mut names: Vec<String> = names.filter(is_case).collect();
@@ -66,43 +64,35 @@ fn names() -> Vec<&'static str> {
     names.into_iter().map(|name| &*name.leak()).collect()
 }
 
-fn compile(name: &str, flags: &[String], program: &Path) {
-    let is_cpp = Path::new(name).extension().is_some_and(|kind| kind == "cc");
-    let compiler = if is_cpp { "g++" } else { "gcc" };
-    let mut command = Command::new(compiler);
-    command.args(["-O1", "-g0", "-fcf-protection=none", "-z", "noexecstack"]).args(flags);
-    command.arg(folder().join(name)).arg("-o").arg(program);
-    command.args(["-x", "c"]).arg(folder().join("support.c"));
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Runs a program that may hang.
-fn run(program: &Path) -> Output {
-    let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "20"]).arg(program).stdin(Stdio::null());
-    command.output().unwrap()
-}
-
 /// Functions that a tracer can't see, because it consists of them, and those that say what is right.
 const OWN: [&str; 4] = ["main", "probe_enter", "probe_leave", "probe_end"];
 
 /// Exit code and output, which moving functions must not change.
-fn outcome(bytes: &[u8], folder: &Path) -> (Option<i32>, String) {
+fn outcome(machine: &Machine, bytes: &[u8], folder: &Path) -> (Option<i32>, String) {
     let path = folder.join("probed");
     files::write_program(&path, bytes).unwrap();
-    let output = run(&path);
+    let output = machine.execute(&path).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-#[test(each = names())]
+#[test(each = names(&X86_64))]
 fn rule(name: &'static str) {
-    tools::need(["gcc", "g++"]);
-    let source = String::from_utf8(files::read(&folder().join(name)).unwrap()).unwrap();
+    check(&X86_64, name);
+}
+
+#[test(each = names(&AARCH64))]
+fn rule_on_aarch64(name: &'static str) {
+    check(&AARCH64, name);
+}
+
+fn check(machine: &Machine, name: &'static str) {
+    machine.need(&["gcc", "g++"]);
+    let source = files::read(&machine.folder().join(name)).unwrap();
+    let source = String::from_utf8(source).unwrap();
     let said = Directives::of(&source);
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("program");
-    compile(name, &said.flags, &path);
+    machine.compile(name, &said.flags, &path);
     let bytes = files::read(&path).unwrap();
     let planner = Planner::new(&bytes).unwrap();
     let plan = |name: &str| {
@@ -115,20 +105,24 @@ fn rule(name: &'static str) {
     for function in &said.planned {
         assert!(plan(function).is_ok(), "{function}: {:?}", plan(function));
     }
-    let unchanged = outcome(&bytes, scratch.path());
+    let unchanged = outcome(machine, &bytes, scratch.path());
     assert!(unchanged.0 == Some(0) && unchanged.1.ends_with("depth 0\n"), "{unchanged:?}");
-    let mut program = Program::new(bytes.clone(), !said.is_plain);
+    let mut program = Program::new(machine.probes, bytes.clone(), !said.is_plain);
     let is_left = |name: &&str| OWN.contains(name) || said.left.iter().any(|left| left == name);
     for function in planner.functions().filter(|one| !one.names.iter().any(is_left)) {
         let Ok(plan) = planner.plan(&function) else { continue };
         assert!(program.probe(plan.entry, plan.moved, plan.replaced), "{function:?}");
     }
-    assert_eq!(outcome(&program.bytes, scratch.path()), unchanged, "all that can be moved is");
+    assert_eq!(
+        outcome(machine, &program.bytes, scratch.path()),
+        unchanged,
+        "all that can be moved is"
+    );
     for (function, moved) in &said.forced {
-        let mut program = Program::new(bytes.clone(), !said.is_plain);
-        let entry = address(&bytes, function).unwrap();
-        assert!(program.probe(entry, *moved, (*moved).max(JUMP)));
-        let forced = outcome(&program.bytes, scratch.path());
+        let mut program = Program::new(machine.probes, bytes.clone(), !said.is_plain);
+        let entry = program.entry(address(&bytes, function).unwrap());
+        assert!(program.probe(entry, *moved, (*moved).max(machine.probes.jump)));
+        let forced = outcome(machine, &program.bytes, scratch.path());
         assert_ne!(forced, unchanged, "{function} can be moved, so the rule is too strict");
     }
 }
@@ -141,9 +135,10 @@ fn reasons(bytes: &[u8]) -> BTreeSet<&'static str> {
 
 #[test]
 fn the_dynamic_linker_is_left_alone() {
-    let path = Path::new("/lib64/ld-linux-x86-64.so.2");
-    let Ok(bytes) = files::read(path) else { return };
-    assert_eq!(reasons(&bytes), BTreeSet::from(["dynamic-linker"]));
+    let paths = ["/lib64/ld-linux-x86-64.so.2", "/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1"];
+    for bytes in paths.iter().filter_map(|path| files::read(Path::new(path)).ok()) {
+        assert_eq!(reasons(&bytes), BTreeSet::from(["dynamic-linker"]));
+    }
 }
 
 /// The kernel's, as this process has it.
@@ -209,6 +204,12 @@ fn hooks_and_landing_pads_of_indirect_branches_stay() {
 #[test]
 fn stubs_are_near() {
     let (load, from) = ([0x8b, 5, 0, 0, 0, 0, 0x90], 0x1000);
+    let relocate = X86_64.probes.relocate;
     assert!(relocate(&load, from, from + (1 << 30)).is_ok());
-    assert_eq!(relocate(&load, from, from + (1 << 32)), Err(Refusal::TooFar(from)));
+    assert_eq!(relocate(&load, from, from + (1 << 32)), Err(Unmovable::TooFar(from)));
+    let relocate = AARCH64.probes.relocate;
+    let (adrp, b) = (0x9000_0000_u32.to_le_bytes(), 0x1400_0000_u32.to_le_bytes());
+    assert!(relocate(&adrp, from, from + (1 << 26)).is_ok());
+    assert_eq!(relocate(&adrp, from, from + (1 << 33)), Err(Unmovable::TooFar(from)));
+    assert_eq!(relocate(&b, from, from + (1 << 28)), Err(Unmovable::TooFar(from)));
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Why nothing is traced of the program at `path`, which has no hooks, and which was started by this command.
 pub(super) fn no_hooks(path: &Path, command: &[OsString]) -> String {
     let compile = processor::PATCHABLE;
-    let next = if processor::HAS_PROBES {
+    let next = if processor::PROBES.is_some() {
         let words = shell_words(command);
         format!("make hooks: mcount trace --probe '*' -- {words}; or {compile}")
     } else {
@@ -24,7 +24,7 @@ pub(super) fn no_hooks(path: &Path, command: &[OsString]) -> String {
 /// The same of a process for which `words` were given on the command line, after the options.
 pub(super) fn no_hooks_in_process(path: &Path, words: &str) -> String {
     let compile = processor::PATCHABLE;
-    let next = if processor::HAS_PROBES {
+    let next = if processor::PROBES.is_some() {
         format!("make hooks: mcount {words}; or {compile}")
     } else {
         compile.to_owned()

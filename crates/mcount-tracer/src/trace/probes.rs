@@ -15,8 +15,9 @@ use super::processor::{self, SITE, THUNK};
 use super::scope::Scope;
 use crate::words::counted;
 use mcount_cpu::marker::NOTED;
+use mcount_cpu::probe::Relocated;
 use mcount_hooks::code::Code;
-use mcount_hooks::probe::{Function, Plan, Planner, Refusal, Relocated, Row, relocate};
+use mcount_hooks::probe::{Function, Plan, Planner, Refusal, Row};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -86,14 +87,19 @@ impl Probe {
     /// The instructions for execution at `to`, and a jump back.
     fn copy(&self, bias: u64, to: u64) -> Option<Relocated> {
         let from = bias.wrapping_add(self.entry);
-        relocate(&self.moved, from, to).ok().or_else(|| self.copy_anywhere(from))
+        self.relocated(from, to).or_else(|| self.copy_anywhere(from))
+    }
+
+    /// The instructions, which are at `from`, for execution at `to`, and a jump back.
+    fn relocated(&self, from: u64, to: u64) -> Option<Relocated> {
+        processor::PROBES.and_then(|probes| (probes.relocate)(&self.moved, from, to).ok())
     }
 
     /// The same for anywhere, if no instruction depends on where it is.
     fn copy_anywhere(&self, from: u64) -> Option<Relocated> {
         /// Any distance that all that is referred to is in reach of.
         const SHIFT: u64 = 1 << 16;
-        let mut copy = relocate(&self.moved, from, from.wrapping_add(SHIFT)).ok()?;
+        let mut copy = self.relocated(from, from.wrapping_add(SHIFT))?;
         if !copy.code.starts_with(&self.moved) {
             return None;
         }
@@ -173,7 +179,7 @@ impl Unit {
             self.add_row((*new, end), row_at(&probe.rows, *was, 0)?)?;
         }
         let moved = probe.moved.len();
-        if copy.pushed.is_none() && moved >= SITE {
+        if copy.lowered.is_none() && moved >= SITE {
             // What's behind the last one is the jump back, unless that one never goes on.
             let last = copy.places.last().map_or((0, 0), |last| *last);
             let start = last.1 + (moved - last.0);
@@ -182,9 +188,10 @@ impl Unit {
                 row_at(&probe.rows, moved, 0)?,
             )?;
         }
-        if let Some(pushed) = copy.pushed {
+        if let Some(lowered) = &copy.lowered {
             let last = copy.places.last().map_or(0, |(was, _)| *was);
-            self.add_row((pushed, copy.code.len()), row_at(&probe.rows, last, 8)?)?;
+            let row = row_at(&probe.rows, last, lowered.bytes)?;
+            self.add_row((lowered.code.start, lowered.code.end), row)?;
         }
         Some(())
     }
@@ -260,7 +267,7 @@ pub(super) const TRAP: u8 = 0xcc;
 fn row_at(rows: &[Row], offset: usize, more: i64) -> Option<[u8; ROW]> {
     let after = rows.partition_point(|row| row.offset <= offset);
     // Without unwind information, it's as at any entry.
-    let at_entry = Row { offset: 0, cfa: (STACK_POINTER, 8), saved: Vec::new() };
+    let at_entry = Row { offset: 0, cfa: (STACK_POINTER, 8), saved: Vec::new(), is_signed: false };
     let row = after.checked_sub(1).and_then(|at| rows.get(at)).unwrap_or(&at_entry);
     let (register, distance) = row.cfa;
     let (is_frame_pointer, distance) = match register {

@@ -2,7 +2,7 @@
 
 use super::agent::Kind;
 use super::given::GivenSignature;
-use super::processor::{HAS_PROBES, LIBRARY_CALLS, VALUES, missing};
+use super::processor::{LIBRARY_CALLS, PROBES, VALUES, missing};
 use super::waits;
 use crate::pattern::Pattern;
 use globset::GlobMatcher;
@@ -180,9 +180,10 @@ impl Scope {
     ///
     /// Something can't.
     pub(super) fn check(&self) -> io::Result<()> {
+        let has_markers = PROBES.is_some_and(|probes| probes.has_markers);
         let wanted = [
-            (!self.probe.is_empty(), HAS_PROBES, "probes"),
-            (!self.mark.is_empty(), HAS_PROBES, "markers of <sys/sdt.h>"),
+            (!self.probe.is_empty(), PROBES.is_some(), "probes"),
+            (!self.mark.is_empty(), has_markers, "markers of <sys/sdt.h>"),
             (self.has_values(), VALUES.is_some(), "arguments and results"),
             (!self.library.is_empty(), LIBRARY_CALLS.is_some(), "calls of library functions"),
         ];

@@ -109,8 +109,7 @@ const PROCESSORS: [&str; 3] =
     ["crates/mcount-cpu/src", "crates/mcount/src/arch", "crates/mcount-symbols/src/arch"];
 
 /// Where processors have some besides that belong into their folders of `mcount-cpu`.
-const STRAYS: [&str; 4] = [
-    "crates/mcount-hooks/src/probe",
+const STRAYS: [&str; 3] = [
     "crates/mcount-inside/src/arch",
     "crates/mcount-inside/src/registers",
     "crates/mcount-inside/src/routines",

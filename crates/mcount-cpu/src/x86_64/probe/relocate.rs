@@ -1,21 +1,10 @@
 //! Writes instructions so that they mean the same elsewhere.
 
+use super::JUMP;
 use super::instruction::{Flow, can_move, decoder, flow};
-use super::{JUMP, Refusal};
+use crate::probe::{Lowered, Relocated, Unmovable};
+use alloc::vec::Vec;
 use iced_x86::Instruction;
-
-/// Instructions that have moved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Relocated {
-    /// They, and a jump to what followed them.
-    pub code: Vec<u8>,
-    /// Where each instruction was and where it is, in bytes from the first. A thread that stands at one goes on at
-    /// the other.
-    pub places: Vec<(usize, usize)>,
-    /// A call was among them. From here on, in bytes of `code`, its return address has been pushed, and the CFA is 8 bytes
-    /// farther from the stack pointer.
-    pub pushed: Option<usize>,
-}
 
 /// The instructions `moved`, which were at `from`, for execution at `to`, and behind them a jump to what followed. Addresses are those
 /// of the process. Uses no more than [`MOVED_MOST`] bytes.
@@ -23,27 +12,31 @@ pub struct Relocated {
 /// # Errors
 ///
 /// An instruction can't move, or refers to what is too far from `to`.
-pub fn relocate(moved: &[u8], from: u64, to: u64) -> Result<Relocated, Refusal> {
-    let mut new = Relocated { code: Vec::new(), places: Vec::new(), pushed: None };
+pub(super) fn relocate(moved: &[u8], from: u64, to: u64) -> Result<Relocated, Unmovable> {
+    let mut new = Relocated { code: Vec::new(), places: Vec::new(), lowered: None };
     let mut decoder = decoder(moved, from);
     let mut goes_on = true;
     while decoder.can_decode() {
         let start = decoder.position();
         let one = decoder.decode();
         let Some(bytes) = moved.get(start..decoder.position()).filter(|_| !one.is_invalid()) else {
-            return Err(Refusal::NotDecoded(one.ip()));
+            return Err(Unmovable::NotDecoded(one.ip()));
         };
-        if new.pushed.is_some() {
-            return Err(Refusal::Call(one.ip()));
+        if new.lowered.is_some() {
+            return Err(Unmovable::Call(one.ip()));
         }
         if !can_move(&one) {
-            return Err(Refusal::Instruction(one.ip()));
+            return Err(Unmovable::Instruction(one.ip()));
         }
         new.places.push((start, new.code.len()));
         let distance = decoder.get_constant_offsets(&one);
         let operand = one.is_ip_rel_memory_operand().then(|| distance.displacement_offset());
         let at = Moving { one, bytes, operand, to };
         goes_on = at.write(&mut new)?;
+    }
+    let length = new.code.len();
+    if let Some(lowered) = &mut new.lowered {
+        lowered.code.end = length;
     }
     if goes_on {
         let end = from.wrapping_add(moved.len() as u64);
@@ -54,7 +47,7 @@ pub fn relocate(moved: &[u8], from: u64, to: u64) -> Result<Relocated, Refusal> 
 
 /// The bytes that [`relocate`] uses at most: 4 bytes of instructions that are jumps (two of 2 bytes, which grow to 9), one of 15 bytes, a call
 /// and a jump.
-pub const MOVED_MOST: usize = 64;
+pub(super) const MOVED_MOST: usize = 64;
 
 /// An instruction that moves.
 struct Moving<'m> {
@@ -68,7 +61,7 @@ struct Moving<'m> {
 
 impl Moving<'_> {
     /// Writes the instruction. Whether execution can reach the next one.
-    fn write(&self, new: &mut Relocated) -> Result<bool, Refusal> {
+    fn write(&self, new: &mut Relocated) -> Result<bool, Unmovable> {
         let from = self.one.ip();
         match flow(&self.one) {
             Flow::Jump(target) => jump(&mut new.code, self.to, target, from).map(|()| false),
@@ -84,9 +77,9 @@ impl Moving<'_> {
                 let start = new.code.len();
                 self.copy(&mut new.code)?;
                 // Of an indirect call and an indirect jump, the middle bits of the second byte differ: 2 and 4.
-                let opcode = self.opcode().ok_or(Refusal::Instruction(from))?;
+                let opcode = self.opcode().ok_or(Unmovable::Instruction(from))?;
                 let second = new.code.get_mut(start + opcode + 1);
-                let second = second.ok_or(Refusal::Instruction(from))?;
+                let second = second.ok_or(Unmovable::Instruction(from))?;
                 *second = *second & !0x38 | 4 << 3;
                 new.code.extend(self.one.next_ip().to_le_bytes());
                 Ok(false)
@@ -102,7 +95,7 @@ impl Moving<'_> {
     }
 
     /// Copies it, with another distance to its operand.
-    fn copy(&self, code: &mut Vec<u8>) -> Result<(), Refusal> {
+    fn copy(&self, code: &mut Vec<u8>) -> Result<(), Unmovable> {
         let start = code.len();
         code.extend(self.bytes);
         let Some(operand) = self.operand else { return Ok(()) };
@@ -110,12 +103,12 @@ impl Moving<'_> {
         let from = self.one.ip();
         let distance = distance(end, self.one.ip_rel_memory_address(), from)?;
         let field = code.get_mut(start + operand..start + operand + 4);
-        field.ok_or(Refusal::Instruction(from))?.copy_from_slice(&distance);
+        field.ok_or(Unmovable::Instruction(from))?.copy_from_slice(&distance);
         Ok(())
     }
 
     /// Writes a conditional branch in its long form. Those that have none jump around a jump.
-    fn branch(&self, code: &mut Vec<u8>, target: u64) -> Result<(), Refusal> {
+    fn branch(&self, code: &mut Vec<u8>, target: u64) -> Result<(), Unmovable> {
         let from = self.one.ip();
         // Both forms have the condition in the low bits of the opcode.
         let condition = match self.bytes {
@@ -132,7 +125,7 @@ impl Moving<'_> {
             return Ok(());
         }
         let Some((_, opcode)) = self.bytes.split_last() else {
-            return Err(Refusal::Instruction(from));
+            return Err(Unmovable::Instruction(from));
         };
         code.extend(opcode);
         code.extend([2, 0xeb, 5]);
@@ -145,11 +138,12 @@ fn push(new: &mut Relocated, next: usize) {
     new.code.extend([0xff, 0x35]);
     // An instruction has at most 15 bytes.
     new.code.extend(u32::try_from(next).unwrap_or(0).to_le_bytes());
-    new.pushed = Some(new.code.len());
+    // It's the last instruction but for a jump.
+    new.lowered = Some(Lowered { code: new.code.len()..new.code.len(), bytes: 8 });
 }
 
 /// Appends a jump to `target`. The code is at `to`.
-fn jump(code: &mut Vec<u8>, to: u64, target: u64, from: u64) -> Result<(), Refusal> {
+fn jump(code: &mut Vec<u8>, to: u64, target: u64, from: u64) -> Result<(), Unmovable> {
     let end = to.wrapping_add((code.len() + JUMP) as u64);
     let distance = distance(end, target, from)?;
     code.push(0xe9);
@@ -158,7 +152,7 @@ fn jump(code: &mut Vec<u8>, to: u64, target: u64, from: u64) -> Result<(), Refus
 }
 
 /// How far `target` is from `end`, for an instruction that was at `from`.
-fn distance(end: u64, target: u64, from: u64) -> Result<[u8; 4], Refusal> {
+fn distance(end: u64, target: u64, from: u64) -> Result<[u8; 4], Unmovable> {
     let distance = i32::try_from(target.wrapping_sub(end).cast_signed());
-    distance.map(i32::to_le_bytes).map_err(|_| Refusal::TooFar(from))
+    distance.map(i32::to_le_bytes).map_err(|_| Unmovable::TooFar(from))
 }

@@ -2,39 +2,14 @@
 
 use super::instruction::{Flow, decoder, flow};
 use super::stack::Stack;
-use crate::probe::references::{Base, Kind, References};
-use crate::probe::unwind::Rules;
+use crate::probe::{Base, Kind, Piece, References, Rules, Scanned};
+use alloc::vec;
+use alloc::vec::Vec;
 use iced_x86::{Instruction, Mnemonic, OpKind};
-
-/// Findings about a piece of code.
-#[derive(Debug, Clone, Copy, Default)]
-pub(in crate::probe) struct Scanned {
-    /// The first address that couldn't be decoded.
-    pub(in crate::probe) undecoded: Option<u64>,
-    /// The first instruction that uses the return address, other than to return.
-    pub(in crate::probe) uses_return: Option<u64>,
-    /// It jumps by a register: by a table, perhaps.
-    pub(in crate::probe) jumps_by_register: bool,
-    /// Its last instruction, if execution goes on behind that.
-    pub(in crate::probe) falls_from: Option<u64>,
-}
-
-/// Code that is decoded in one go.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::probe) struct Piece<'d> {
-    pub(in crate::probe) bytes: &'d [u8],
-    pub(in crate::probe) start: u64,
-    /// Addresses are those of the process, so that numbers can be addresses.
-    pub(in crate::probe) is_fixed: bool,
-}
 
 /// Looks through a piece of code: adds what its instructions lead to, and says what's odd. `rules` is what unwind information says of
 /// it, if it does.
-pub(in crate::probe) fn scan(
-    piece: Piece<'_>,
-    rules: &[Rules],
-    references: &mut References,
-) -> Scanned {
+pub(super) fn scan(piece: Piece<'_>, rules: &[Rules], references: &mut References) -> Scanned {
     let mut scan = Scan {
         bytes: piece.bytes,
         start: piece.start,
@@ -152,7 +127,7 @@ impl Scan<'_> {
 
     /// Branches that lead inside an instruction, as around a `lock` prefix: decodes from there until both agree.
     fn follow_odd(&mut self) {
-        let inner = std::mem::take(&mut self.inner);
+        let inner = core::mem::take(&mut self.inner);
         let mut left = 4 * self.bytes.len();
         for target in inner {
             let Some(mut offset) = self.offset(target) else { continue };
@@ -197,7 +172,7 @@ fn any(bytes: &[u8], start: u64, references: &mut References) {
 }
 
 /// The same, of instructions that lead farther than 128 bytes.
-pub(in crate::probe) fn far(bytes: &[u8], start: u64, references: &mut References) {
+pub(super) fn far(bytes: &[u8], start: u64, references: &mut References) {
     for (offset, pair) in bytes.windows(2).enumerate() {
         let (length, kind) = match *pair {
             [0xe8, _] => (5, Kind::Call),

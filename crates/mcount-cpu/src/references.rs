@@ -1,14 +1,16 @@
 //! What leads to the first bytes of functions: branches, pointers, tables, exception handlers, symbols.
 
-use std::ops::Range;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// How many bytes from the start of a function on matter. Before a jump there can be a landing pad of an indirect branch (4 bytes);
 /// what moves has 4 bytes at most, and one instruction (15); padding may have to hold a jump.
-pub(super) const ZONE: u64 = 32;
+const ZONE: u64 = 32;
 
 /// How something leads to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A direct call.
     Call,
     /// A direct jump, or falling from one function into the next.
@@ -29,45 +31,50 @@ pub(super) enum Kind {
 
 /// That something leads to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Reference {
-    pub(super) target: u64,
+pub struct Reference {
+    /// The address.
+    pub target: u64,
     /// Where the instruction or the word is that does; the target itself, if there's none.
-    pub(super) source: u64,
-    pub(super) kind: Kind,
+    pub source: u64,
+    /// How.
+    pub kind: Kind,
 }
 
 /// All references that lead to the first bytes of functions.
 #[derive(Debug)]
-pub(super) struct References {
+pub struct References {
     zones: Zones,
     /// By target, when all are there.
     all: Vec<Reference>,
     /// Addresses that code takes, and where: the bases of tables, perhaps.
-    pub(super) bases: Vec<Base>,
+    pub bases: Vec<Base>,
 }
 
 /// An address that an instruction takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Base {
-    pub(super) source: u64,
-    pub(super) address: u64,
+pub struct Base {
+    /// Where the instruction is.
+    pub source: u64,
+    /// What it takes.
+    pub address: u64,
 }
 
 impl References {
     /// None yet. Functions start at `starts`, which ascend, in `code`, which ascends.
-    pub(super) fn new(code: &[(u64, &[u8])], starts: &[u64]) -> Self {
+    #[must_use]
+    pub fn new(code: &[(u64, &[u8])], starts: &[u64]) -> Self {
         Self { zones: Zones::new(code, starts), all: Vec::new(), bases: Vec::new() }
     }
 
     /// Adds one, if it leads to the first bytes of a function.
-    pub(super) fn add(&mut self, target: u64, source: u64, kind: Kind) {
+    pub fn add(&mut self, target: u64, source: u64, kind: Kind) {
         if self.zones.contain(target) {
             self.all.push(Reference { target, source, kind });
         }
     }
 
     /// Says that all have been added.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.all.sort_unstable();
         self.all.dedup();
         self.bases.sort_unstable();
@@ -75,7 +82,8 @@ impl References {
     }
 
     /// Those that lead between two addresses, by target.
-    pub(super) fn between(&self, range: Range<u64>) -> &[Reference] {
+    #[must_use]
+    pub fn between(&self, range: Range<u64>) -> &[Reference] {
         let first = self.all.partition_point(|one| one.target < range.start);
         let rest = self.all.get(first..).unwrap_or_default();
         let count = rest.partition_point(|one| one.target < range.end);
@@ -83,7 +91,8 @@ impl References {
     }
 
     /// The addresses that the code between two addresses takes.
-    pub(super) fn bases_of(&self, range: &Range<u64>) -> &[Base] {
+    #[must_use]
+    pub fn bases_of(&self, range: &Range<u64>) -> &[Base] {
         let first = self.bases.partition_point(|one| one.source < range.start);
         let rest = self.bases.get(first..).unwrap_or_default();
         let count = rest.partition_point(|one| one.source < range.end);

@@ -7,7 +7,7 @@
 //! doesn't find code that hides what it does.
 
 use super::instruction::{Flow, flow};
-use crate::probe::unwind::{Returns, Rules};
+use crate::probe::{Returns, Rules};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 /// Where the return address is, from the canonical frame address.

@@ -12,55 +12,70 @@ mod relocate;
 mod scan;
 mod stack;
 
-pub use self::relocate::{MOVED_MOST, Relocated, relocate};
-pub(super) use self::scan::{Piece, Scanned, far, scan};
-
 use self::instruction::{Flow, can_move, decoder, flow};
-use super::Refusal;
+use self::relocate::{MOVED_MOST, relocate};
+use self::scan::{far, scan};
+use crate::probe::{Beginning, Calls, Entry, Probes, Relocations, Returns, Unmovable};
 use iced_x86::{Code, Mnemonic, Register};
 
 /// Bytes of the jump that takes the place of a function's first instructions.
-pub const JUMP: usize = 5;
+const JUMP: usize = 5;
+
+/// Relocations by the x86-64 psABI, table 4.10; registers by figure 3.36.
+pub static PROBES: Probes = Probes {
+    name: "x86-64",
+    machine: 62,
+    relocations: Relocations { absolute: 1, glob_dat: 6, jump_slot: 7, relative: 8, irelative: 37 },
+    calls: Calls {
+        stack_pointer: 7,
+        frame_pointer: 6,
+        return_address: 16,
+        cfa: 8,
+        returns: Returns::At(-8),
+    },
+    jump: JUMP,
+    moved_most: MOVED_MOST,
+    has_markers: true,
+    has_mapping_symbols: false,
+    has_scaled_tables: false,
+    entry,
+    beginning,
+    is_nop_at,
+    is_padding,
+    jumps_by,
+    scan,
+    far,
+    relocate,
+};
 
 /// `endbr64`: where indirect branches may lead.
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// Where a function's first instruction is that may move.
-pub(super) fn entry(bytes: &[u8], start: u64) -> u64 {
-    if bytes.starts_with(&ENDBR64) { start.saturating_add(4) } else { start }
-}
-
-/// The first bytes of a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Beginning {
-    /// Bytes of the whole instructions that have to move.
-    pub(super) moved: usize,
-    /// Where the last of them begins.
-    pub(super) last: u64,
-    /// Execution goes on behind them.
-    pub(super) goes_on: bool,
+fn entry(bytes: &[u8], start: u64) -> Entry {
+    let at = if bytes.starts_with(&ENDBR64) { start.saturating_add(4) } else { start };
+    Entry { at, is_signed: false }
 }
 
 /// The whole instructions at `entry`, of which `bytes` has all that belong to the function, that a jump there replaces.
-pub(super) fn beginning(bytes: &[u8], entry: u64) -> Result<Beginning, Refusal> {
+fn beginning(bytes: &[u8], entry: u64) -> Result<Beginning, Unmovable> {
     let mut decoder = decoder(bytes, entry);
-    let mut found = Beginning { moved: 0, last: entry, goes_on: true };
+    let mut found = Beginning { moved: 0, goes_on: true };
     let mut call = None;
     while found.moved < JUMP && decoder.can_decode() {
         let one = decoder.decode();
         if one.is_invalid() {
-            return Err(Refusal::NotDecoded(one.ip()));
+            return Err(Unmovable::NotDecoded(one.ip()));
         }
         if let Some(at) = call {
-            return Err(Refusal::Call(at));
+            return Err(Unmovable::Call(at));
         }
         if !can_move(&one) {
-            return Err(Refusal::Instruction(one.ip()));
+            return Err(Unmovable::Instruction(one.ip()));
         }
         let flow = flow(&one);
         call = matches!(flow, Flow::Call(_) | Flow::IndirectCall).then_some(one.ip());
         found.moved += one.len();
-        found.last = one.ip();
         found.goes_on =
             matches!(flow, Flow::Next | Flow::Branch(_) | Flow::Call(_) | Flow::IndirectCall);
     }
@@ -68,7 +83,7 @@ pub(super) fn beginning(bytes: &[u8], entry: u64) -> Result<Beginning, Refusal> 
 }
 
 /// Whether instructions that follow each other from `start` on lead to `at`, and the one there does nothing. `bytes` begin at `start`.
-pub(super) fn is_nop_at(bytes: &[u8], start: u64, at: u64) -> bool {
+fn is_nop_at(bytes: &[u8], start: u64, at: u64) -> bool {
     let mut decoder = decoder(bytes, start);
     while decoder.can_decode() && decoder.ip() < at {
         let _ = decoder.decode();
@@ -77,7 +92,7 @@ pub(super) fn is_nop_at(bytes: &[u8], start: u64, at: u64) -> bool {
 }
 
 /// Whether `bytes` begin with `length` bytes of instructions that do nothing; the last may have more bytes.
-pub(super) fn is_padding(bytes: &[u8], length: usize) -> bool {
+fn is_padding(bytes: &[u8], length: usize) -> bool {
     let mut decoder = decoder(bytes, 0);
     let mut known = 0;
     while known < length && decoder.can_decode() {
@@ -93,7 +108,7 @@ pub(super) fn is_padding(bytes: &[u8], length: usize) -> bool {
 }
 
 /// The word that the first instruction jumps by, if it does, as entries of a procedure linkage table do.
-pub(super) fn jumps_by(bytes: &[u8], address: u64) -> Option<u64> {
+fn jumps_by(bytes: &[u8], address: u64) -> Option<u64> {
     let one = decoder(bytes, address).decode();
     let by_word = flow(&one) == Flow::IndirectJump && one.is_ip_rel_memory_operand();
     by_word.then(|| one.ip_rel_memory_address())
