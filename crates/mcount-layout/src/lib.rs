@@ -154,6 +154,8 @@ pub mod chunk {
     pub const OFF_CPU: u32 = 6;
     /// Calls into the system: records of [`super::told`].
     pub const TOLD: u32 = 7;
+    /// When threads were off the processor, and what woke them: records as those of [`TOLD`].
+    pub const WOKEN: u32 = 8;
 }
 
 /// Records of calls into the system, as the system told of them. Values follow each.
@@ -316,6 +318,8 @@ pub mod kind {
     pub const FLAGS: u8 = 18;
     /// u8 1 for a number or 6 for a pointer, u32 number of an enumeration, which names errors: what a call into the system returned.
     pub const RETURNED: u8 = 19;
+    /// Text. Nothing, and behind: u16 as that of a text, bytes.
+    pub const WORDS: u8 = 20;
 }
 
 /// The states of a pointer's target.
@@ -373,7 +377,7 @@ pub mod metadata {
     /// u32 module, u32 pid, u64 bias, u64 ticks.
     pub const UNLOADED: u32 = 9;
     /// u32 function, then values: u8 1 for an argument, 2 for the result, 3 for what a marker says, 4 and 5 for an argument and the
-    /// result that follow a record of [`super::told`]; u8 length of name, name, type.
+    /// result that follow a record of [`super::told`], 6 if such a record is an event, whose name says what it is; u8 length of name, name, type.
     pub const VALUES: u32 = 10;
     /// u32 number, u32 count, then enumerators: u64 value, u8 length of name, name.
     pub const ENUMERATION: u32 = 11;

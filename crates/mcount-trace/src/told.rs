@@ -30,7 +30,8 @@ pub(crate) fn read(
     let of_kind = |kind: u32| descriptors.iter().filter(move |of| of.kind == kind);
     let places = |kind: u32| of_kind(kind).filter_map(|of| place(of.number)).collect::<Vec<_>>();
     let (calls, waits) = (places(chunk::TOLD), places(chunk::OFF_CPU));
-    if calls.is_empty() && waits.is_empty() {
+    let woken = places(chunk::WOKEN);
+    if calls.is_empty() && waits.is_empty() && woken.is_empty() {
         return;
     }
     let oldest = of_kind(chunk::CALLS).filter(|_| is_ring).map(|of| of.base).min().unwrap_or(0);
@@ -46,15 +47,21 @@ pub(crate) fn read(
         });
     }
     let threads = Threads::of(index, limits);
+    let mut add = |ids: Ids, raw: Raw| {
+        if raw.end > oldest
+            && let Some(thread) = threads.of_wait(ids, &raw)
+            && index.take_room()
+            && let Some(thread) = index.threads.get_mut(thread)
+        {
+            thread.add_beneath(raw);
+        }
+    };
     for (offset, size) in waits {
-        each_wait(file, offset, size, |ids, raw| {
-            if raw.end > oldest
-                && let Some(thread) = threads.of_wait(ids, &raw)
-                && index.take_room()
-                && let Some(thread) = index.threads.get_mut(thread)
-            {
-                thread.add_beneath(raw);
-            }
+        each_wait(file, offset, size, &mut add);
+    }
+    for (offset, size) in woken {
+        each_call(file, offset, size, |ids, raw| {
+            add(ids, Raw::beneath(raw.function(), raw.start, raw.end, raw.ordinal));
         });
     }
 }

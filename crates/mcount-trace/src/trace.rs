@@ -455,7 +455,7 @@ impl Chunks<'_> {
         let chunks = descriptors.iter().filter(|of| of.kind == chunk::INDEX);
         let chunks = chunks.filter_map(|of| Some((*of, self.place(of.number)?)));
         let (index, without_start) = stored::read(self.file, size, chunks)?;
-        let is_unknown = |of: &&Descriptor| of.kind > chunk::TOLD;
+        let is_unknown = |of: &&Descriptor| of.kind > chunk::WOKEN;
         damage.unknown_chunks = descriptors.iter().filter(is_unknown).count() as u64;
         damage.open_without_start = without_start;
         Some(index)
@@ -484,7 +484,7 @@ impl Chunks<'_> {
                     let starts = starts.map(|(offset, _)| offset);
                     index.open(self.file, (starts, offset), size, of, damage);
                 }
-                chunk::STARTS | chunk::METADATA | chunk::INDEX | chunk::OFF_CPU | chunk::TOLD => {}
+                chunk::STARTS | chunk::METADATA..=chunk::WOKEN => {}
                 _ => damage.unknown_chunks += 1,
             }
         }

@@ -117,6 +117,8 @@ const MARK: u8 = 3;
 /// Those of calls into the system, whose values follow their records.
 const TOLD_ARGUMENT: u8 = 4;
 const TOLD_RESULT: u8 = 5;
+/// A record of what the system told is an event: its name says what it is.
+const TOLD_MARK: u8 = 6;
 
 /// A trace's data about the values of its functions.
 #[derive(Debug, Default)]
@@ -172,15 +174,21 @@ impl<'a> Signatures<'a> {
 
     /// Are the calls of this function markers, and the text that they are called with what they say?
     fn is_mark(&self, function: u32) -> bool {
-        self.functions.get(&function).is_some_and(|description| description.first() == Some(&MARK))
+        let first = self.functions.get(&function).and_then(|description| description.first());
+        matches!(first, Some(&(MARK | TOLD_MARK)))
+    }
+
+    /// Are they events of the system?
+    fn is_event(&self, function: u32) -> bool {
+        let first = self.functions.get(&function).and_then(|description| description.first());
+        first == Some(&TOLD_MARK)
     }
 
     /// Are they, and is their name what they say?
     fn is_named_mark(&self, function: u32) -> bool {
         // A role, an empty name, and a type of which nothing is recorded.
-        self.functions
-            .get(&function)
-            .is_some_and(|description| description.starts_with(&[MARK, 0, kind::NONE]))
+        let description = self.functions.get(&function).copied().unwrap_or_default();
+        self.is_mark(function) && description.get(1..3) == Some(&[0, kind::NONE])
     }
 }
 
@@ -226,7 +234,7 @@ impl<'t> Values<'t> {
     pub fn arguments(&mut self, call: &Call) -> Option<Vec<Named>> {
         let description = self.signatures.functions.get(&call.function)?;
         let mut shape = Shape::new(description, self.file.is_big_endian());
-        if let Some(&(TOLD_ARGUMENT | TOLD_RESULT)) = description.first() {
+        if let Some(&(TOLD_ARGUMENT | TOLD_RESULT | TOLD_MARK)) = description.first() {
             return self.told(shape, call).map(|(arguments, _)| arguments);
         }
         let thread = self.threads.get(call.thread)?;
@@ -262,12 +270,26 @@ impl<'t> Values<'t> {
         self.signatures.is_named_mark(function)
     }
 
+    /// Whether the calls of this function are events of the system: markers that say their name, and have named fields.
+    #[must_use]
+    pub fn is_event(&self, function: u32) -> bool {
+        self.signatures.is_event(function)
+    }
+
+    /// Whether the calls of this function are times off the processor that may say what ended them: their only argument is a structure
+    /// `woken` with the fields `process`, `thread`, `late_ns` and `by`.
+    #[must_use]
+    pub fn is_wait(&self, function: u32) -> bool {
+        let description = self.signatures.functions.get(&function).copied().unwrap_or_default();
+        description.starts_with(&[TOLD_ARGUMENT, 5, b'w', b'o', b'k', b'e', b'n', kind::STRUCTURE])
+    }
+
     /// The result of a call, if it was recorded.
     #[must_use]
     pub fn result(&self, call: &Call) -> Option<Value> {
         let description = self.signatures.functions.get(&call.function)?;
         let mut shape = Shape::new(description, self.file.is_big_endian());
-        if let Some(&(TOLD_ARGUMENT | TOLD_RESULT)) = description.first() {
+        if let Some(&(TOLD_ARGUMENT | TOLD_RESULT | TOLD_MARK)) = description.first() {
             return self
                 .told(shape, call)
                 .and_then(|(_, result)| result)
@@ -306,10 +328,15 @@ impl Values<'_> {
         let mut payload = Payload { bytes: &bytes, big_endian };
         let mut arguments = Vec::new();
         while let Some((role, name)) = shape.next_value() {
+            if role == TOLD_ARGUMENT && size == 0 {
+                // Time off the processor of which it isn't known how it ended.
+                return None;
+            }
             let value = shape.read(Source::new(&mut payload, self.signatures))?;
             match role {
                 TOLD_ARGUMENT => arguments.push(Named { name, value }),
                 TOLD_RESULT => return Some((arguments, Some(value))),
+                TOLD_MARK => {}
                 _ => return None,
             }
         }

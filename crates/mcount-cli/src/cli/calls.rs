@@ -112,7 +112,7 @@ pub(super) struct CallsArgs {
         conflicts_with = "entries"
     )]
     kernel: Vec<String>,
-    /// Record these with fewer than N callers in the kernel that are recorded
+    /// Record --kernel's functions with fewer than N callers that are recorded
     #[arg(
         long,
         value_name = "N",
@@ -121,6 +121,14 @@ pub(super) struct CallsArgs {
         help_heading = "What is recorded"
     )]
     kernel_depth: Option<u64>,
+    /// Record these events of the kernel with their fields: tracepoints such as 'sched:*', or page-faults
+    #[arg(
+        long,
+        value_name = "PATTERN",
+        help_heading = "What is recorded",
+        conflicts_with = "entries"
+    )]
+    events: Vec<String>,
     /// No library calls that wait (locks, sleep, read), and no time off the CPU
     #[arg(long, help_heading = "What is recorded")]
     plain: bool,
@@ -238,6 +246,7 @@ impl CallsArgs {
             (self.context_switches, "--context-switches"),
             (self.system_calls, "--system-calls"),
             (!self.kernel.is_empty(), "--kernel"),
+            (!self.events.is_empty(), "--events"),
         ];
         if let Some((_, option)) = of_kernel.iter().find(|(is_wanted, _)| untimed && *is_wanted) {
             return Err(format!("{option} needs a clock"));
@@ -268,6 +277,7 @@ impl CallsArgs {
             system_calls: self.system_calls || !self.kernel.is_empty(),
             kernel: self.kernel.clone(),
             kernel_depth: self.kernel_depth.and_then(|n| n.try_into().ok()).unwrap_or(u32::MAX),
+            events: Pattern::all(&self.events, language)?,
             waits: !self.plain,
             ..Scope::default()
         })

@@ -47,17 +47,17 @@ pub(crate) fn tests() -> Vec<Test> {
 }
 
 /// An instance of the kernel's tracing that's the test's.
-struct Instance(PathBuf);
+pub(crate) struct Instance(PathBuf);
 
 impl Instance {
-    fn new(name: &str) -> Result<Self, String> {
+    pub(crate) fn new(name: &str) -> Result<Self, String> {
         let tracefs = tracefs().ok_or("there's no tracefs")?;
         let folder = tracefs.join("instances").join(format!("test-{}-{name}", std::process::id()));
         std::fs::create_dir(&folder).map_err(|error| error.to_string())?;
         Ok(Self(folder))
     }
 
-    fn set(&self, file: &str, value: &str) -> Result<(), String> {
+    pub(crate) fn set(&self, file: &str, value: &str) -> Result<(), String> {
         let mut options = std::fs::OpenOptions::new();
         let written = options
             .append(true)
@@ -66,7 +66,7 @@ impl Instance {
         written.map_err(|error| format!("{file}: {error}"))
     }
 
-    fn get(&self, file: &str) -> Result<String, String> {
+    pub(crate) fn get(&self, file: &str) -> Result<String, String> {
         std::fs::read_to_string(self.0.join(file)).map_err(|error| format!("{file}: {error}"))
     }
 }

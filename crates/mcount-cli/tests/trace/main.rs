@@ -12,6 +12,7 @@ mod conditions;
 mod control;
 mod damaged;
 mod declared;
+mod events;
 mod faults;
 mod instrumented;
 mod kernel_functions;
@@ -93,7 +94,8 @@ fn main() -> ExitCode {
         .chain(instrumented::tests())
         .chain(waits::tests())
         .chain(system_calls::tests())
-        .chain(kernel_functions::tests());
+        .chain(kernel_functions::tests())
+        .chain(events::tests());
     let tests =
         tests.chain(languages::tests()).chain(layouts::tests()).chain(library_calls::tests());
     let tests = tests.chain(library_values::tests());

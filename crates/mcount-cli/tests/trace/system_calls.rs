@@ -62,7 +62,7 @@ pub(crate) fn tests() -> Vec<Test> {
 }
 
 /// Why the kernel tells nothing of system calls here, if so.
-fn is_forbidden() -> Option<&'static str> {
+pub(crate) fn is_forbidden() -> Option<&'static str> {
     if testkit::elsewhere::folder().is_some() {
         // Where it's asked which programs are wanted, the kernel is another one's.
         return None;

@@ -58,6 +58,13 @@ impl<'a> Payload<'a> {
         Some(Value::Text { address, bytes, is_cut, is_bad })
     }
 
+    /// The text that comes next.
+    fn words(&mut self) -> Option<Value> {
+        let head = self.head()?;
+        let bytes = self.take(usize::from(head & value::LENGTH))?.to_vec();
+        Some(Value::Characters { bytes, is_cut: head & value::CUT != 0 })
+    }
+
     fn head(&mut self) -> Option<u16> {
         u16::try_from(self.number(2)?).ok()
     }
@@ -169,6 +176,7 @@ impl<'s> Shape<'s> {
             kind::POINTER => of.number(8).and_then(low).map(Value::Pointer),
             kind::TEXT => of.number(8).and_then(low).and_then(|address| of.from.text(address)),
             kind::STRING => return self.string(of),
+            kind::WORDS => of.from.words(),
             kind::CHARACTERS => return self.characters(of),
             kind::STRUCTURE | kind::OBJECT => return self.structure(code, of),
             kind::LEADS => return self.leads(of),

@@ -412,23 +412,28 @@ impl Recorder {
 
     /// Has the kernel tell of system calls and context switches, if they're wanted. The program doesn't run yet.
     fn watch_kernel(&mut self) {
-        let scope = &self.request.scope;
-        let (switches, calls) = (scope.switches, scope.system_calls);
-        let wanted = Wanted { switches: switches != Switches::No, calls };
-        if self.request.is_list || !(wanted.switches || wanted.calls) {
+        if self.request.is_list {
             return;
         }
-        let instance = match Instance::wanted(scope) {
-            Ok(instance) => instance,
+        let scope = &self.request.scope;
+        let switches = scope.switches;
+        let found = Wanted::of(scope).and_then(|wanted| Ok((wanted, Instance::wanted(scope)?)));
+        let (wanted, instance) = match found {
+            Ok(found) => found,
             Err(error) => return self.refuse(self.main, error.to_string()),
         };
+        if wanted.is_nothing() {
+            return;
+        }
         let notes = instance.as_ref().map(Instance::notes).unwrap_or_default();
         for note in notes {
             self.note(note);
         }
-        match Kernel::of_new(&self.trace, self.main, self.request.is_alone, wanted, instance) {
+        match Kernel::of_new(&self.trace, self.main, self.request.is_alone, wanted.clone(), instance) {
             Ok(kernel) => self.kernel = Some(kernel),
-            Err(error) if wanted.calls => self.refuse(self.main, kernel::why_no_calls(&error)),
+            Err(error) if wanted.is_needed() => {
+                self.refuse(self.main, kernel::why_nothing(&error, &wanted));
+            }
             Err(error) => {
                 let why = kernel::why_not(&error);
                 match switches {

@@ -258,7 +258,7 @@ impl Recorder {
             && self
                 .processes
                 .get(process)
-                .is_some_and(|process| process.traced || self.request.scope.system_calls)
+                .is_some_and(|process| process.traced || self.request.scope.has_kernel())
         {
             let ids = (*process, thread);
             thread_names::add(&self.trace, ids, ids);
@@ -325,10 +325,10 @@ impl Recorder {
         }
     }
 
-    /// Is the program without hooks, and are system calls wanted? The kernel tells of these.
+    /// Is the program without hooks, and are system calls or events wanted? The kernel tells of these.
     fn needs_no_agent(&self, process: i32) -> bool {
         let scope = &self.request.scope;
-        if !scope.system_calls || scope.makes_hooks() || self.request.is_list {
+        if !scope.has_kernel() || scope.makes_hooks() || self.request.is_list {
             return false;
         }
         let file = PathBuf::from(format!("/proc/{process}/exe"));

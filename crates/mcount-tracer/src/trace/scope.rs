@@ -130,6 +130,8 @@ pub struct Scope {
     pub kernel: Vec<String>,
     /// How many calls of these, one in the other.
     pub kernel_depth: u32,
+    /// Events of the kernel: its tracepoints, as `subsystem:name`, and page faults.
+    pub events: Vec<Pattern>,
     /// Patterns that mean a function which was seen.
     pub known: Known,
 }
@@ -162,6 +164,7 @@ impl Default for Scope {
             system_calls: false,
             kernel: Vec::new(),
             kernel_depth: u32::MAX,
+            events: Vec::new(),
             known: Known::default(),
         }
     }
@@ -191,6 +194,11 @@ impl Scope {
             Some((.., what)) => Err(io::Error::other(missing(what))),
             None => Ok(()),
         }
+    }
+
+    /// Does the kernel tell of what the program does, hooks or not?
+    pub(super) fn has_kernel(&self) -> bool {
+        self.system_calls || !self.events.is_empty()
     }
 
     fn is_limited(&self) -> bool {
@@ -226,7 +234,7 @@ impl Scope {
             || self.entries
             || self.untimed
             || self.switches == Switches::Wanted
-            || self.system_calls
+            || self.has_kernel()
             || !self.library.is_empty()
             || !self.mark.is_empty()
     }

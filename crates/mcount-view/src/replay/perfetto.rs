@@ -5,7 +5,7 @@
 //! a number.
 
 use super::lanes::{Lane, Step, walk};
-use super::protobuf::{bytes, number, varint};
+use super::protobuf::{bytes, fixed64, number, varint};
 use super::values::{self, Recorded};
 use super::{Names, end_name, program_name};
 use mcount_trace::{Call, End};
@@ -49,6 +49,8 @@ mod field {
     pub(super) const NAME_NUMBER: u32 = 10;
     pub(super) const TRACK: u32 = 11;
     pub(super) const EVENT_NAME: u32 = 23;
+    pub(super) const FLOW: u32 = 47;
+    pub(super) const FLOW_END: u32 = 48;
 
     /// Of `DebugAnnotation`.
     pub(super) const STRING: u32 = 6;
@@ -85,6 +87,7 @@ pub(super) fn print(
         packet: Vec::new(),
         part: Vec::new(),
         event: Vec::new(),
+        arrows: 0,
     };
     file.processes()?;
     file.threads()?;
@@ -100,6 +103,8 @@ struct File<'f, 't, 'a, W> {
     packet: Vec<u8>,
     part: Vec<u8>,
     event: Vec<u8>,
+    /// How many arrows there are; the number of the last one.
+    arrows: u64,
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -217,8 +222,10 @@ impl<W: Write> File<'_, '_, '_, W> {
         if let Some(mark) = self.values.mark(call, arguments.as_deref(), name) {
             bytes(&mut event, field::EVENT_NAME, mark.as_bytes());
             let named = arguments.filter(|_| self.values.is_named_mark(call));
+            let is_event = self.values.is_event(call);
             for (at, one) in named.iter().flatten().enumerate() {
-                annotate(&mut event, &at.to_string(), &values::text(&one.value));
+                let name = if is_event { one.name.clone() } else { at.to_string() };
+                annotate(&mut event, &name, &values::text(&one.value));
             }
         } else if step == Step::Begin {
             self.name(lane.thread, call.function, &mut event);
@@ -236,7 +243,32 @@ impl<W: Write> File<'_, '_, '_, W> {
         }
         bytes(&mut self.packet, field::TRACK_EVENT, &event);
         self.event = event;
-        self.end_packet()
+        self.end_packet()?;
+        match end.filter(|_| step == Step::End) {
+            Some(end) => self.arrow(lane, end, call),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds an arrow from the thread that woke this one to the end of its time off the processor.
+    fn arrow(&mut self, lane: Lane, end: u64, call: &Call) -> io::Result<()> {
+        let Some(waker) = self.values.waker(call) else { return Ok(()) };
+        self.arrows += 1;
+        let ends = [
+            (waker.thread, end.saturating_sub(waker.late), "wakes", field::FLOW),
+            (lane.thread, end, "woken", field::FLOW_END),
+        ];
+        for (thread, time, name, kind) in ends {
+            let mut event = Vec::new();
+            number(&mut event, field::TYPE, INSTANT);
+            bytes(&mut event, field::EVENT_NAME, name.as_bytes());
+            fixed64(&mut event, kind, self.arrows);
+            self.begin_packet(thread, NEEDS_NAMES);
+            number(&mut self.packet, field::TIMESTAMP, time);
+            bytes(&mut self.packet, field::TRACK_EVENT, &event);
+            self.end_packet()?;
+        }
+        Ok(())
     }
 
     /// Names function and module by their numbers, and says what those are the first time.

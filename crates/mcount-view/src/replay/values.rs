@@ -2,14 +2,30 @@
 
 use super::{json_string, printable};
 use mcount_trace::{Call, Field, MORE, Named, Trace, Value, Values};
+use std::collections::HashMap;
 use std::fmt::Write;
 
+/// A thread that woke another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waker {
+    /// Its place in the trace.
+    pub(crate) thread: usize,
+    /// How many nanoseconds later the other one was on a processor.
+    pub(crate) late: u64,
+}
+
 /// The arguments and results that a trace has, for calls in the order of starts.
-pub(crate) struct Recorded<'t>(Option<Values<'t>>);
+pub(crate) struct Recorded<'t>(Option<Values<'t>>, Threads);
+
+/// The places of threads in a trace, by the numbers of process and thread. Of several, the last one counts.
+type Threads = HashMap<(u64, u64), usize>;
 
 impl<'t> Recorded<'t> {
     pub(crate) fn of(trace: &'t Trace<'_>) -> Self {
-        Self(trace.has_values().then(|| trace.values()))
+        let values = trace.has_values().then(|| trace.values());
+        let threads = trace.threads.iter().enumerate().filter(|_| values.is_some());
+        let threads = threads.map(|(at, one)| ((one.pid.into(), one.tid.into()), at)).collect();
+        Self(values, threads)
     }
 
     /// The arguments of a call, if they were recorded.
@@ -40,7 +56,16 @@ impl<'t> Recorded<'t> {
     ) -> Option<String> {
         let mark = self.mark(call, all, name)?;
         let values = all.filter(|all| !all.is_empty() && self.is_named_mark(call));
-        Some(values.map_or_else(|| mark.clone(), |all| format!("{mark}({})", arguments(all))))
+        let shown = |all: &[Named]| match self.is_event(call) {
+            true => fields(all),
+            false => arguments(all),
+        };
+        Some(values.map_or_else(|| mark.clone(), |all| format!("{mark}({})", shown(all))))
+    }
+
+    /// Is the call an event of the system, whose fields have names?
+    pub(super) fn is_event(&self, call: &Call) -> bool {
+        self.0.as_ref().is_some_and(|values| values.is_event(call.function))
     }
 
     /// Is the call a marker that says its name?
@@ -51,6 +76,24 @@ impl<'t> Recorded<'t> {
     /// Is the call a marker?
     pub(crate) fn is_mark(&self, call: &Call) -> bool {
         self.0.as_ref().is_some_and(|values| values.is_mark(call.function))
+    }
+
+    /// What woke the thread, if the call is a time off the processor and a thread of the trace did.
+    pub(crate) fn waker(&mut self, call: &Call) -> Option<Waker> {
+        if !self.0.as_ref()?.is_wait(call.function) {
+            return None;
+        }
+        let arguments = self.arguments(call)?;
+        let Some(Value::Structure(fields)) = arguments.first().map(|one| &one.value) else {
+            return None;
+        };
+        let field = |name: &str| match fields.iter().find(|field| field.name == name)?.value {
+            Value::Unsigned(number) => u64::try_from(number).ok(),
+            _ => None,
+        };
+        let (process, thread, late) = (field("process")?, field("thread")?, field("late_ns")?);
+        let thread = *self.1.get(&(process, thread))?;
+        Some(Waker { thread, late })
     }
 
     /// The result of a call, if it was recorded. Calls can be in any order.

@@ -16,7 +16,7 @@ use std::io;
 pub(super) fn check(program: &Program, request: &Request) -> io::Result<()> {
     let scope = &request.scope;
     // The kernel tells of these.
-    if scope.system_calls && program.hooks() == 0 && !scope.makes_hooks() {
+    if scope.has_kernel() && program.hooks() == 0 && !scope.makes_hooks() {
         return Ok(());
     }
     let refused = program.modules.refused(false);

@@ -100,22 +100,22 @@ impl Worker {
     }
 
     /// Has the kernel tell of system calls and context switches, if they're wanted.
-    pub(super) fn watch_kernel(&mut self, instance: Option<Instance>) {
-        let scope = &self.request.scope;
-        let (switches, calls) = (scope.switches, scope.system_calls);
-        let wanted = Wanted { switches: switches != Switches::No, calls };
-        if !(wanted.switches || wanted.calls) {
+    pub(super) fn watch_kernel(&mut self, wanted: Wanted, instance: Option<Instance>) {
+        let switches = self.request.scope.switches;
+        if wanted.is_nothing() {
             return;
         }
         self.notes.extend(instance.as_ref().map(Instance::notes).unwrap_or_default());
-        match Kernel::of_running(&self.trace, self.request.process, wanted, instance) {
+        match Kernel::of_running(&self.trace, self.request.process, wanted.clone(), instance) {
             Ok(kernel) => {
                 let bias = self.session.block.bias;
                 let code = bias..bias + self.session.image.size;
                 kernel.know(self.request.process, std::iter::once(code).collect());
                 self.kernel = Some(kernel);
             }
-            Err(error) if wanted.calls => self.notes.push(kernel::why_no_calls(&error)),
+            Err(error) if wanted.is_needed() => {
+                self.notes.push(kernel::why_nothing(&error, &wanted));
+            }
             Err(error) if switches == Switches::Wanted => {
                 self.notes.push(kernel::why_not(&error));
             }

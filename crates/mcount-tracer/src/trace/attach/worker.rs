@@ -143,9 +143,8 @@ impl Worker {
         describe(&program, &request, &mut notes);
         wanted::check(&program, &request)?;
         sandbox::check(process)?;
-        if request.scope.system_calls {
-            kernel::check_calls(process)?;
-        }
+        let of_kernel = kernel::Wanted::of(&request.scope)?;
+        kernel::check(process, &of_kernel)?;
         let instance = Instance::wanted(&request.scope)?;
         let mut session = Session::prepare(&program, memory)?;
         if let Some(why) = no_returns(&program, &session, &request)? {
@@ -185,7 +184,7 @@ impl Worker {
             pauses,
             notes,
         };
-        worker.watch_kernel(instance);
+        worker.watch_kernel(of_kernel, instance);
         thread_names::add_all(&worker.trace, worker.request.process);
         Ok(worker)
     }
@@ -193,7 +192,8 @@ impl Worker {
     /// Waits until it's time, and leaves.
     pub(super) fn trace(mut self, pipe: &File) -> io::Result<()> {
         let functions = match self.program.wanted() {
-            0 => "system calls".to_owned(),
+            0 if self.request.scope.system_calls => "system calls".to_owned(),
+            0 => "events".to_owned(),
             wanted => counted(wanted, "function", "functions"),
         };
         let name = self.program.path.display();
@@ -215,7 +215,7 @@ impl Worker {
 
     fn leave(mut self, process: i32) -> io::Result<()> {
         // System calls that threads are made to do from here on aren't the program's.
-        if let Some(kernel) = self.kernel.as_mut().filter(|_| self.request.scope.system_calls) {
+        if let Some(kernel) = self.kernel.as_mut().filter(|_| self.request.scope.has_kernel()) {
             kernel.stop();
         }
         let mut is_mapped = false;

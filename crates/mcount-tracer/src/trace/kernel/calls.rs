@@ -3,7 +3,6 @@
 use super::chunks::{Chunks, encoded};
 use super::events::Entry;
 use super::functions::{Described as Functions, Inner};
-use super::ours::Ours;
 use super::symbols::Symbols;
 use super::{names, signatures};
 use crate::trace::room::Shared;
@@ -69,7 +68,6 @@ struct Described {
 pub(super) struct Calls {
     /// By thread.
     open: HashMap<u32, Open>,
-    pub(super) ours: Ours,
     /// The thread that is about to execute the program: what it did before isn't the program's.
     before: Option<u32>,
     /// By number, and whether the program has 32 bits.
@@ -88,18 +86,15 @@ impl Calls {
         before: Option<u32>,
         symbols: Option<Symbols>,
     ) -> Self {
-        let of_ring = usize::try_from(ring).unwrap_or(CHUNKS).clamp(CHUNKS_OF_RING, CHUNKS);
-        let most = if ring == 0 { CHUNKS } else { of_ring };
         let mut metadata = Chunks::new(trace, chunk::METADATA, usize::MAX, false);
         names::describe(|entry| _ = metadata.write([encoded(entry)]));
         Self {
             open: HashMap::new(),
-            ours: Ours::default(),
             before,
             described: HashMap::new(),
             functions: symbols.map(|symbols| Functions::new(symbols, KERNEL)),
             metadata,
-            records: Chunks::new(trace, chunk::TOLD, most, ring != 0),
+            records: Chunks::new(trace, chunk::TOLD, chunks_of(ring), ring != 0),
             count: 0,
         }
     }
@@ -114,9 +109,8 @@ impl Calls {
         self.records.missing("a gigabyte")
     }
 
-    /// A thread begins one: at that time, in nanoseconds and in ticks.
-    pub(super) fn enter(&mut self, ids: (u32, u32), (time, ticks): (u64, u64), entry: Entry) {
-        let is_ours = self.ours.has(ids, time, (entry.instruction, entry.arguments[0]));
+    /// A thread begins one at that time, in ticks: one that isn't the program's, if it's ours.
+    pub(super) fn enter(&mut self, ids: (u32, u32), ticks: u64, (entry, is_ours): (Entry, bool)) {
         let inside = Vec::new();
         self.open.insert(ids.1, Open { process: ids.0, start: ticks, entry, is_ours, inside });
     }
@@ -177,16 +171,12 @@ impl Calls {
     }
 
     /// A thread is new. It may have the number of one that has ended.
-    pub(super) fn begun(&mut self, ids: (u32, u32), maker: u32, time: u64) {
-        self.open.remove(&ids.1);
-        self.ours.forked(ids.0, maker, time);
+    pub(super) fn begun(&mut self, thread: u32) {
+        self.open.remove(&thread);
     }
 
     /// A thread has ended. The call that it was in doesn't return.
     pub(super) fn ended(&mut self, ids: (u32, u32), ticks: u64) -> Option<Call> {
-        if ids.0 == ids.1 {
-            self.ours.ended(ids.0);
-        }
         let how = u32::try_from(end::EXIT).unwrap_or(0);
         self.open.remove(&ids.1).and_then(|open| unfinished(ids, open, ticks, how))
     }
@@ -240,6 +230,12 @@ impl Calls {
     }
 }
 
+/// How many chunks there may be in a trace, or in a ring of so many.
+pub(super) fn chunks_of(ring: u64) -> usize {
+    let of_ring = usize::try_from(ring).unwrap_or(CHUNKS).clamp(CHUNKS_OF_RING, CHUNKS);
+    if ring == 0 { CHUNKS } else { of_ring }
+}
+
 /// A call that doesn't return.
 fn unfinished(ids: (u32, u32), open: Open, end: u64, how: u32) -> Option<Call> {
     let Open { start, entry, is_ours, inside, .. } = open;
@@ -267,7 +263,7 @@ impl Call {
 }
 
 /// A record: when it began and ended, by which process and thread, its function and how it ended, and its values.
-fn record((start, end): (u64, u64), ids: (u32, u32), how: u32, values: &[u8]) -> Vec<u8> {
+pub(super) fn record((start, end): (u64, u64), ids: (u32, u32), how: u32, values: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(told::HEAD + values.len() + told::ALIGNMENT);
     record.extend(start.to_ne_bytes());
     record.extend(end.to_ne_bytes());

@@ -1,9 +1,10 @@
 //! Records of the kernel's about threads, as their bytes say (`perf_event_open(2)`).
 
-use super::tracepoints::Tracepoints;
+use super::instants::What;
+use super::tracepoints::{Tracepoints, Waking};
 
 /// The contents of a record of the kernel's about a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
     /// It's taken off the processor.
     Off { is_preempted: bool },
@@ -19,6 +20,12 @@ pub(super) enum Said {
     Enter(Entry),
     /// It leaves the system call with this number.
     Exit { number: i64, result: i64 },
+    /// It executes another program.
+    Executed,
+    /// It wakes this thread, or an interrupt does that comes while it runs.
+    Wakes { thread: u32, is_interrupt: bool },
+    /// An event that was chosen, and where the thread was in the program, if that is known.
+    Event(What, Option<u64>),
     /// A function of the kernel begins, at this address. Of these, only the thread is known.
     Into(u64),
     /// It ends.
@@ -40,7 +47,7 @@ pub(super) struct Entry {
     pub(super) is_32_bit: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Event {
     /// In nanoseconds.
     pub(super) time: u64,
@@ -61,29 +68,35 @@ impl Event {
     }
 }
 
-/// The contents of a record of the kernel's: after its own fields are process, thread and time. Records of tracepoints begin with these.
-pub(super) fn event(
-    kind: u32,
-    misc: u16,
-    bytes: &[u8],
-    calls: Option<&Tracepoints>,
-) -> Option<Event> {
+/// What samples have besides process, thread and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Width {
+    /// Bytes of the tracepoint, and registers.
+    Narrow,
+    /// The instruction, the address, and which counter it is, too. Other records have the latter.
+    Wide,
+}
+
+/// The kind of records of tracepoints and of page faults.
+pub(super) const SAMPLE: u32 = 9;
+
+/// The contents of a record of the kernel's that isn't a sample: after its own fields are process, thread and time.
+pub(super) fn event(kind: u32, misc: u16, bytes: &[u8], width: Width) -> Option<Event> {
     const LOST: u32 = 2;
+    const COMM: u32 = 3;
     const EXIT: u32 = 4;
     const FORK: u32 = 7;
-    const SAMPLE: u32 = 9;
     const SWITCH: u32 = 14;
     const OUT: u16 = 1 << 13;
+    const EXEC: u16 = 1 << 13;
     const PREEMPT: u16 = 1 << 14;
-    const LAST: usize = 16;
-    if kind == SAMPLE {
-        return calls.and_then(|calls| sample(bytes, calls));
-    }
-    let last = bytes.len().checked_sub(LAST)?;
+    let behind = if width == Width::Wide { 24 } else { 16 };
+    let last = bytes.len().checked_sub(behind)?;
     let (time, mut ids) = (long(bytes, last + 8)?, (word(bytes, last)?, word(bytes, last + 4)?));
     let said = match kind {
         SWITCH if misc & OUT != 0 => Said::Off { is_preempted: misc & PREEMPT != 0 },
         SWITCH => Said::On,
+        COMM if misc & EXEC != 0 => Said::Executed,
         FORK => {
             ids = (word(bytes, 0)?, word(bytes, 8)?);
             Said::New { maker: word(bytes, 4)? }
@@ -98,32 +111,87 @@ pub(super) fn event(
     Some(Event { time, ids, said })
 }
 
-/// The record of a tracepoint: process, thread, time, then its own bytes behind their size, then registers behind what kind they are.
-fn sample(bytes: &[u8], calls: &Tracepoints) -> Option<Event> {
-    const HEAD: usize = 20;
-    const ABI_32: u64 = 1;
-    let (ids, time) = ((word(bytes, 0)?, word(bytes, 4)?), long(bytes, 8)?);
-    let size = usize::try_from(word(bytes, HEAD - 4)?).ok()?;
-    let own = bytes.get(HEAD..)?.get(..size)?;
-    let registers = bytes.get(HEAD + size..)?;
-    let id = u16::from_ne_bytes(*own.first_chunk()?);
-    let number = |at: usize| long(own, at).map(u64::cast_signed);
-    let said = if id == calls.enter.id {
-        let mut arguments = [0; 6];
-        for (at, argument) in arguments.iter_mut().enumerate() {
-            *argument = long(own, calls.enter.values + 8 * at)?;
-        }
+/// A record of a tracepoint or of a page fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sample<'r> {
+    pub(super) ids: (u32, u32),
+    pub(super) time: u64,
+    /// What page faults are about.
+    address: u64,
+    /// The counter that it is from, if that's said: each thread has its own.
+    pub(super) counter: u64,
+    /// The tracepoint's own bytes.
+    pub(super) own: &'r [u8],
+    /// Where the thread goes on in the program, if that is known.
+    instruction: Option<u64>,
+    is_32_bit: bool,
+}
+
+impl<'r> Sample<'r> {
+    /// Process, thread, time, then its own bytes behind their size, then registers behind what kind they are.
+    pub(super) fn read(bytes: &'r [u8], width: Width) -> Option<Self> {
+        const ABI_32: u64 = 1;
+        let is_wide = width == Width::Wide;
+        let first = if is_wide { 8 } else { 0 };
+        let head = if is_wide { first + 36 } else { 20 };
+        let ids = (word(bytes, first)?, word(bytes, first + 4)?);
+        let time = long(bytes, first + 8)?;
+        let known = |at: usize| if is_wide { long(bytes, at) } else { Some(0) };
+        let (address, counter) = (known(first + 16)?, known(first + 24)?);
+        let size = usize::try_from(word(bytes, head - 4)?).ok()?;
+        let own = bytes.get(head..)?.get(..size)?;
+        let registers = bytes.get(head + size..)?;
         let abi = long(registers, 0).unwrap_or(0);
         let instruction = long(registers, 8).filter(|_| abi != 0);
         let is_32_bit = abi == ABI_32;
-        let number = number(calls.enter.number)?;
-        Said::Enter(Entry { number, arguments, instruction, is_32_bit })
-    } else if id == calls.exit.id {
-        Said::Exit { number: number(calls.exit.number)?, result: number(calls.exit.values)? }
-    } else {
-        return None;
-    };
-    Some(Event { time, ids, said })
+        Some(Self { ids, time, address, counter, own, instruction, is_32_bit })
+    }
+
+    /// The number of the tracepoint; 0 if it's a page fault.
+    pub(super) fn id(&self) -> Option<u16> {
+        self.own.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
+    }
+
+    /// What it says of a system call, if it's of these tracepoints.
+    pub(super) fn call(&self, calls: &Tracepoints) -> Option<Said> {
+        let id = self.id()?;
+        let number = |at: usize| long(self.own, at).map(u64::cast_signed);
+        if id == calls.enter.id {
+            let mut arguments = [0; 6];
+            for (at, argument) in arguments.iter_mut().enumerate() {
+                *argument = long(self.own, calls.enter.values + 8 * at)?;
+            }
+            let Self { instruction, is_32_bit, .. } = *self;
+            let number = number(calls.enter.number)?;
+            Some(Said::Enter(Entry { number, arguments, instruction, is_32_bit }))
+        } else if id == calls.exit.id {
+            let (number, result) = (number(calls.exit.number)?, number(calls.exit.values)?);
+            Some(Said::Exit { number, result })
+        } else {
+            None
+        }
+    }
+
+    /// Whom it wakes, if it's of this tracepoint.
+    pub(super) fn waking(&self, of: &Waking) -> Option<Said> {
+        /// The thread runs an interrupt: one of the devices, or what follows these, or one that can't be masked.
+        const INTERRUPT: u64 = 0x08 | 0x10 | 0x40;
+        if self.id()? != of.id {
+            return None;
+        }
+        let thread = u32::try_from(of.thread.number(self.own)?).ok()?;
+        let is_interrupt = of.flags.number(self.own)? & INTERRUPT != 0;
+        Some(Said::Wakes { thread, is_interrupt })
+    }
+
+    /// The same as an event that was chosen.
+    pub(super) fn chosen(&self) -> Said {
+        let what = match self.id() {
+            Some(0) | None => What::Fault(self.address),
+            Some(_) => What::Point(self.own.into()),
+        };
+        Said::Event(what, self.instruction)
+    }
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
@@ -161,7 +229,7 @@ mod tests {
             (14, 0, Vec::new(), None),
         ];
         for (kind, misc, bytes, expected) in table {
-            let found = event(kind, misc, &bytes, None);
+            let found = event(kind, misc, &bytes, Width::Narrow);
             let found = found.map(|Event { time, ids, said }| (time, ids, said));
             assert_eq!(found, expected, "kind {kind}");
         }
@@ -177,7 +245,7 @@ mod tests {
             [words(&[id, 0]), bytes.collect()].concat()
         };
         let registers = |abi: u64| [abi.to_ne_bytes(), 77_u64.to_ne_bytes()].concat();
-        let said = |bytes: &[u8]| event(9, 0, bytes, Some(&calls)).map(|event| event.said);
+        let said = |bytes: &[u8]| Sample::read(bytes, Width::Narrow)?.call(&calls);
         let values = [1, 11, 12, 13, 14, 15, 16];
         let whole = [head(64), own(443, &values), registers(2)].concat();
         let entry = Entry {

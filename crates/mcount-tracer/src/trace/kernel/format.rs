@@ -6,7 +6,19 @@
 pub(super) struct Format {
     /// The kernel's number of these records, if they have one.
     pub(super) id: Option<u16>,
-    fields: Vec<(String, Field)>,
+    lines: Vec<Line>,
+}
+
+/// A line about a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) name: String,
+    /// Its type in C, without how many there are.
+    pub(super) kind: String,
+    /// How many there are, as the text has it: for each dimension of an array.
+    pub(super) counts: Vec<String>,
+    pub(super) at: Field,
+    pub(super) is_signed: bool,
 }
 
 /// Where a field is in a record, in bytes.
@@ -19,12 +31,17 @@ pub(super) struct Field {
 impl Format {
     pub(super) fn parse(text: &str) -> Self {
         let id = text.lines().find_map(|line| line.strip_prefix("ID: ")?.trim().parse().ok());
-        Self { id, fields: text.lines().filter_map(field).collect() }
+        Self { id, lines: text.lines().filter_map(line).collect() }
+    }
+
+    /// The lines about fields, in their order.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter()
     }
 
     /// The field with this name.
     pub(super) fn field(&self, wanted: &str) -> Option<Field> {
-        self.fields.iter().find(|(name, _)| name == wanted).map(|(_, field)| *field)
+        self.lines.iter().find(|line| line.name == wanted).map(|line| line.at)
     }
 }
 
@@ -44,15 +61,29 @@ impl Field {
     }
 }
 
-/// The field that a line is about, such as `field:unsigned long args[6]; offset:16; size:48; signed:0;`.
-fn field(line: &str) -> Option<(String, Field)> {
-    let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
-    let name = parts.next()?.rsplit(' ').next()?;
-    let name = name.split('[').next().unwrap_or(name);
+/// What a line says, such as `field:unsigned long args[6]; offset:16; size:48; signed:0;`.
+fn line(text: &str) -> Option<Line> {
+    let mut parts = text.trim().strip_prefix("field:")?.split(';').map(str::trim);
+    let declared = parts.next()?;
     let number = |part: &str, of: &str| part.strip_prefix(of)?.parse::<usize>().ok();
     let offset = number(parts.next()?, "offset:")?;
     let size = number(parts.next()?, "size:")?;
-    Some((name.to_owned(), Field { offset, size }))
+    let is_signed = parts.next().and_then(|part| number(part, "signed:")) == Some(1);
+    let (kind, name) = declaration(declared)?;
+    let mut counts = name.split('[');
+    let name = counts.next()?.to_owned();
+    let counts = counts.map(|count| count.trim_end_matches(']').to_owned()).collect();
+    Some(Line { name, kind, counts, at: Field { offset, size }, is_signed })
+}
+
+/// Type and name of what is declared, such as `unsigned long args[6]`, or `void (*function)(int)`.
+fn declaration(text: &str) -> Option<(String, String)> {
+    if let Some((before, behind)) = text.split_once("(*") {
+        let (name, rest) = behind.split_once(')')?;
+        return Some((format!("{before}(*){rest}"), name.to_owned()));
+    }
+    let (kind, name) = text.rsplit_once(' ')?;
+    Some((kind.trim().to_owned(), name.to_owned()))
 }
 
 #[cfg(test)]

@@ -11,12 +11,16 @@
 
 mod beginnings;
 mod calls;
+mod chosen;
 mod chunks;
 mod events;
+mod fields;
 mod format;
 mod functions;
 mod guard;
+mod hear;
 mod instance;
+mod instants;
 mod lost;
 mod names;
 mod ours;
@@ -31,19 +35,22 @@ mod waits;
 
 use self::beginnings::Beginnings;
 use self::calls::{Call, Calls, KERNEL};
-use self::events::{Event, Said};
+pub(super) use self::chosen::Chosen;
+use self::events::Event;
 use self::functions::{Functions, Inner};
 pub(super) use self::instance::Instance;
+use self::instants::{Instant, Instants};
 use self::lost::Lost;
-pub(super) use self::reasons::{why_no_calls, why_not};
+use self::ours::Ours;
+pub(super) use self::reasons::{why_not, why_nothing};
 use self::rings::Rings;
-use self::waits::{PREEMPTED, SCHEDULED, Time, Waits};
+use self::waits::{PREEMPTED, SCHEDULED, Time, Waits, Waker};
 use super::clock;
 use super::file::TraceFile;
 use super::room::Shared;
+use super::scope::{Scope, Switches};
 use mcount_ptrace::Tracee;
-use mcount_trace::layout::header;
-use mcount_trace::{Function, Module, Moment};
+use mcount_trace::{Function, Module, Moment, Signature};
 use nix::libc;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -57,12 +64,40 @@ use std::time::Duration;
 const OFTEN: Duration = Duration::from_millis(20);
 
 /// The choice of the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// When threads are off the processor.
     pub(super) switches: bool,
+    /// What wakes them, if that's allowed.
+    pub(super) wakers: bool,
     /// System calls.
     pub(super) calls: bool,
+    /// Events.
+    pub(super) events: Option<Chosen>,
+}
+
+impl Wanted {
+    /// What the user asked for.
+    ///
+    /// # Errors
+    ///
+    /// There are no such events. The text says what to do.
+    pub(super) fn of(scope: &Scope) -> io::Result<Self> {
+        let events = Chosen::find(&scope.events)?;
+        let calls = scope.system_calls;
+        let switches = scope.switches != Switches::No;
+        let is_asked = scope.switches == Switches::Wanted || calls || events.is_some();
+        Ok(Self { switches, wakers: switches && is_asked, calls, events })
+    }
+
+    /// Is there something that can't be left out, if it can't be had?
+    pub(super) fn is_needed(&self) -> bool {
+        self.calls || self.events.is_some()
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        !(self.switches || self.is_needed())
+    }
 }
 
 /// Watches the threads of a program.
@@ -85,7 +120,13 @@ struct State {
     /// The numbers of processes and threads in their own namespace, if that's another one.
     inner: Option<InnerIds>,
     waits: Waits,
+    ours: Ours,
     calls: Option<Calls>,
+    /// Events.
+    instants: Option<Instants>,
+    /// The threads of the program, and the one of them that is about to execute it.
+    members: BTreeSet<u32>,
+    before: Option<u32>,
     beginnings: Beginnings,
     /// What tells of functions of the kernel until that is stopped, and what is known of them.
     instance: Option<Instance>,
@@ -113,6 +154,7 @@ struct Heard {
     calls: Vec<Call>,
     /// Functions of the kernel that no system call has to wait for.
     functions: Vec<((u32, u32), Inner)>,
+    instants: Vec<Instant>,
 }
 
 impl Kernel {
@@ -124,7 +166,7 @@ impl Kernel {
         wanted: Wanted,
         instance: Option<Instance>,
     ) -> io::Result<Self> {
-        if wanted.calls {
+        if wanted.is_needed() {
             raise_limit_of_files();
         }
         let rings = Rings::new(is_alone, wanted)?;
@@ -185,13 +227,16 @@ impl Kernel {
             return Err(io::ErrorKind::NotFound.into());
         }
         describe(trace, rings.wanted.switches)?;
+        let members: BTreeSet<u32> = threads.into_iter().map(i32::cast_unsigned).collect();
         let functions = instance.as_ref().map(|instance| {
-            let threads = threads.into_iter().map(i32::cast_unsigned);
+            let threads = members.iter().copied();
             Functions::new(instance.depth, process.cast_unsigned(), threads)
         });
         instance.as_mut().map_or(Ok(()), Instance::begin)?;
         let symbols = instance.as_mut().map(Instance::take_symbols);
         let calls = rings.wanted.calls.then(|| Calls::new(&shared, shared.ring, before, symbols));
+        let events = rings.wanted.events.clone();
+        let instants = events.map(|chosen| Instants::new(&shared, shared.ring, chosen));
         let ears = rings.ears();
         let state = State {
             rings,
@@ -199,7 +244,11 @@ impl Kernel {
             early: Vec::new(),
             inner,
             waits: Waits::new(&shared),
+            ours: Ours::default(),
             calls,
+            instants,
+            members,
+            before,
             beginnings: Beginnings::default(),
             instance,
             functions,
@@ -237,14 +286,14 @@ impl Kernel {
     pub(super) fn give_up(&self) {
         let mut state = lock(&self.state);
         state.waits.forget();
-        if state.calls.is_none() {
+        if state.calls.is_none() && state.instants.is_none() {
             state.rings.close();
         }
     }
 
     /// From now on, system calls from this code of a process aren't the program's, and all others are.
     pub(super) fn know(&self, process: i32, ranges: Vec<Range<u64>>) {
-        self.with_calls(|calls, now| calls.ours.know(process.cast_unsigned(), now, ranges));
+        self.with_ours(|ours, now| ours.know(process.cast_unsigned(), now, ranges));
     }
 
     /// A program begins in this process: its dynamic linker is to load the agent, or has loaded it there.
@@ -261,14 +310,17 @@ impl Kernel {
     /// The recorder has a thread make system calls, or all threads if it's 0; or not any more.
     pub(super) fn borrow(&self, thread: i32, is_begin: bool) {
         let thread = thread.cast_unsigned();
-        self.with_calls(|calls, now| {
-            if is_begin { calls.ours.begin(thread, now) } else { calls.ours.end(thread, now) }
-        });
+        self.with_ours(
+            |ours, now| {
+                if is_begin { ours.begin(thread, now) } else { ours.end(thread, now) }
+            },
+        );
     }
 
-    fn with_calls(&self, act: impl FnOnce(&mut Calls, u64)) {
-        if let Some(calls) = &mut lock(&self.state).calls {
-            act(calls, clock::both(libc::CLOCK_MONOTONIC_RAW).nanoseconds);
+    fn with_ours(&self, act: impl FnOnce(&mut Ours, u64)) {
+        let mut state = lock(&self.state);
+        if state.calls.is_some() || state.instants.is_some() {
+            act(&mut state.ours, clock::both(libc::CLOCK_MONOTONIC_RAW).nanoseconds);
         }
     }
 
@@ -302,8 +354,13 @@ impl Kernel {
         let no_calls = calls
             .and_then(Calls::missing)
             .map(|why| format!("later system calls aren't in the trace: it has {why}"));
-        let notes = lost.into_iter().chain(no_waits).chain(no_calls).chain(crossing).collect();
-        (calls.map_or(0, Calls::count), notes)
+        let instants = state.instants.as_ref();
+        let no_events = instants
+            .and_then(Instants::missing)
+            .map(|why| format!("later events aren't in the trace: it has {why}"));
+        let more = no_waits.into_iter().chain(no_calls).chain(no_events).chain(crossing);
+        let notes = lost.into_iter().chain(more).chain(state.no_wakers()).collect();
+        (calls.map_or(0, Calls::count) + instants.map_or(0, Instants::count), notes)
     }
 }
 
@@ -311,14 +368,17 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Can system calls of this process be recorded? If they can't, the error says why, and what to do.
-pub(super) fn check_calls(process: i32) -> io::Result<()> {
-    let wanted = Wanted { switches: false, calls: true };
-    let opened = Rings::new(false, wanted).and_then(|mut rings| rings.open(process));
-    opened.map_err(|error| io::Error::other(why_no_calls(&error)))
+/// Can this be recorded of this process? If it can't, the error says why, and what to do.
+pub(super) fn check(process: i32, wanted: &Wanted) -> io::Result<()> {
+    if !wanted.is_needed() {
+        return Ok(());
+    }
+    raise_limit_of_files();
+    let opened = Rings::new(false, wanted.clone()).and_then(|mut rings| rings.open(process));
+    opened.map_err(|error| io::Error::other(why_nothing(&error, wanted)))
 }
 
-/// Each thread takes a descriptor for each processor, or three.
+/// Each thread takes a descriptor for each processor, and one more for each event.
 fn raise_limit_of_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
@@ -333,6 +393,7 @@ fn describe(trace: &TraceFile, has_switches: bool) -> io::Result<()> {
     if !has_switches {
         return Ok(());
     }
+    trace.add(Signature { function: SCHEDULED, values: &waits::description() })?;
     let functions = [(SCHEDULED, "linux:schedule"), (PREEMPTED, "linux:schedule (preempted)")];
     trace.add_all(functions.map(|(number, name)| Function {
         number,
@@ -372,9 +433,7 @@ impl State {
         if doubtful.is_some() {
             self.forget_open();
         }
-        if let Some(calls) = &mut self.calls {
-            calls.ours.forget(self.reads[0].nanoseconds);
-        }
+        self.ours.forget(self.reads[0].nanoseconds);
         self.reads = [self.reads[1], now];
     }
 
@@ -409,6 +468,9 @@ impl State {
     fn record(&mut self, mut heard: Heard, known: u64) {
         for time in &mut heard.times {
             time.ids = self.inner_ids(time.ids);
+            if let Some(Waker { ids: Some(ids), is_member: true, .. }) = &mut time.waker {
+                *ids = self.inner_ids(*ids);
+            }
         }
         for call in &mut heard.calls {
             call.ids = self.inner_ids(call.ids);
@@ -426,140 +488,12 @@ impl State {
         if let Some(calls) = &mut self.calls {
             calls.write_functions(heard.functions.iter().map(|(ids, inner)| (*ids, inner)));
         }
-    }
-
-    /// When that was, in ticks: not before what came earlier.
-    fn ticks_of(&mut self, time: u64, now: Moment) -> u64 {
-        /// Two readings of both clocks differ by less.
-        const CLOSE: u64 = 100_000;
-        let ticks = ticks_at(time, self.reads[0], now);
-        let is_close = ticks < self.last && self.last - ticks < CLOSE;
-        self.last = if is_close { self.last } else { ticks };
-        self.last
-    }
-
-    /// A thread has called functions of the kernel. Where its system call isn't known to be the program's yet, they wait for that.
-    fn called(&mut self, thread: u32, all: impl IntoIterator<Item = Inner>, heard: &mut Heard) {
-        let Some(calls) = &mut self.calls else { return };
-        // Threads that aren't known aren't followed.
-        let process = self.functions.as_ref().and_then(|functions| functions.process(thread));
-        let Some(process) = process else { return };
-        let ready = all.into_iter().filter_map(|inner| calls.inside(thread, inner));
-        heard.functions.extend(ready.map(|inner| ((process, thread), inner)));
-    }
-
-    /// Takes in what the kernel said of one of its functions.
-    fn hear_function(&mut self, thread: u32, ticks: u64, said: Said, heard: &mut Heard) {
-        let is_away = self.waits.has(thread);
-        let Some(functions) = &mut self.functions else { return };
-        let call = match said {
-            Said::Into(address) => {
-                functions.enter(thread, address, ticks, is_away);
-                None
-            }
-            Said::OutOf(address) => functions.leave(thread, address, ticks, is_away),
-            Said::Through(address) => Some(Functions::through(address, ticks)),
-            _ => None,
-        };
-        self.called(thread, call, heard);
-    }
-
-    /// Takes in what threads of the program do that matters for functions of the kernel.
-    fn follow_functions(&mut self, ids: (u32, u32), ticks: u64, said: Said, heard: &mut Heard) {
-        let Some(functions) = &mut self.functions else { return };
-        match said {
-            Said::New { .. } => functions.begun(ids),
-            Said::Enter(_) | Said::Exit { .. } => functions.cross(ids.1),
-            Said::Ended => {
-                let inner = functions.ended(ids.1, ticks);
-                self.called(ids.1, inner, heard);
-                if let Some(functions) = &mut self.functions {
-                    functions.forget(ids.1);
-                }
-            }
-            _ => {}
+        for instant in &mut heard.instants {
+            instant.ids = self.inner_ids(instant.ids);
         }
-    }
-
-    /// Takes in what the kernel said.
-    fn hear(&mut self, event: Event, now: Moment, heard: &mut Heard) {
-        let Event { time, ids, said } = event;
-        let ticks = self.ticks_of(time, now);
-        self.follow_functions(ids, ticks, said, heard);
-        match said {
-            Said::Off { is_preempted } => self.waits.off(ids, ticks, is_preempted),
-            Said::On => {
-                self.waits.switches += 1;
-                heard.times.extend(self.waits.on(ids, ticks));
-            }
-            Said::New { maker } => {
-                self.new_threads += 1;
-                self.waits.begun(ids.1);
-                if let Some(calls) = &mut self.calls {
-                    calls.begun(ids, maker, time);
-                }
-                if let Some(inner) = &mut self.inner {
-                    inner.remove(&ids.1);
-                }
-            }
-            Said::Lost(count) => {
-                self.lost.add(count, ticks);
-                self.forget_open();
-            }
-            Said::Missed(count) => {
-                self.lost_functions.add(count, ticks);
-                self.functions.iter_mut().for_each(Functions::lose);
-            }
-            Said::Into(_) | Said::OutOf(_) | Said::Through(_) => {
-                self.hear_function(ids.1, ticks, said, heard);
-            }
-            said => {
-                if let Some(calls) = &mut self.calls {
-                    heard.calls.extend(call(calls, ids, (time, ticks), said));
-                }
-            }
+        if let Some(instants) = &mut self.instants {
+            instants.write(&heard.instants);
         }
-    }
-
-    /// What is said of lost records.
-    fn lost_lines(&self) -> Vec<String> {
-        let field = |offset: usize| self.trace.field(offset).load(SeqCst);
-        let (start, rate) = (field(header::START_TICKS), field(header::TICKS_PER_SECOND).max(1));
-        let when = |lost: &Lost| lost.when(start, rate);
-        let of_functions = when(&self.lost_functions).map(|(count, when)| {
-            format!("kernel functions came too fast: the trace lacks {count} of the kernel's records {when}; choose fewer functions with --kernel")
-        });
-        let others = when(&self.lost).map(|(count, when)| match &self.calls {
-            None => format!("{count} context switches came too fast, and aren't in the trace"),
-            Some(_) => format!(
-                "system calls came too fast: the trace lacks {count} of the kernel's records {when}"
-            ),
-        });
-        others.into_iter().chain(of_functions).collect()
-    }
-
-    /// The numbers that a process and a thread have in their own namespace.
-    fn inner_ids(&mut self, ids: (u32, u32)) -> (u32, u32) {
-        let Some(inner) = &mut self.inner else { return ids };
-        *inner.entry(ids.1).or_insert_with(|| {
-            // It may have ended; then nobody can tell.
-            let of =
-                |id: u32| Tracee::new(id.cast_signed()).inner_id().map_or(0, i32::cast_unsigned);
-            (of(ids.0), of(ids.1))
-        })
-    }
-}
-
-/// Takes in what the kernel said of a system call, or of the end of a thread: the call that has ended, if one has.
-fn call(calls: &mut Calls, ids: (u32, u32), (time, ticks): (u64, u64), said: Said) -> Option<Call> {
-    match said {
-        Said::Enter(entry) => {
-            calls.enter(ids, (time, ticks), entry);
-            None
-        }
-        Said::Exit { number, result } => calls.exit(ids, ticks, (number, result)),
-        Said::Ended => calls.ended(ids, ticks),
-        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Why the kernel tells nothing, and what to do.
 
-use super::instance;
+use super::{Wanted, chosen, instance};
 use nix::libc;
 use std::io;
 
@@ -12,13 +12,22 @@ pub(in crate::trace) fn why_not(error: &io::Error) -> String {
     )
 }
 
-/// Why system calls can't be recorded.
-pub(in crate::trace) fn why_no_calls(error: &io::Error) -> String {
+/// What is said if it isn't known what wakes threads.
+pub(super) const NO_WAKERS: &str = "context switches don't say what woke the thread: the kernel tells only root (run mcount as root)";
+
+/// Why system calls or events can't be recorded.
+pub(in crate::trace) fn why_nothing(error: &io::Error, wanted: &Wanted) -> String {
+    let what = if wanted.calls { "system calls can't be recorded" } else { chosen::CANNOT };
     let hint = "run mcount as root, or: sysctl kernel.perf_event_paranoid=1";
-    match error.get_ref() {
-        Some(said) if said.to_string().starts_with(instance::CANNOT) => said.to_string(),
-        Some(said) => format!("system calls can't be recorded: {said}"),
-        None => format!("system calls can't be recorded: {}", reason(error, hint)),
+    let is_known =
+        |said: &str| [instance::CANNOT, chosen::CANNOT].iter().any(|what| said.starts_with(what));
+    match error.get_ref().map(ToString::to_string) {
+        Some(said) if is_known(&said) => said,
+        Some(said) => format!("{what}: {said}"),
+        None if error.raw_os_error() == Some(libc::EMFILE) && wanted.events.is_some() => {
+            format!("{what}: each takes a file descriptor for each thread and processor, and RLIMIT_NOFILE allows no more: choose fewer")
+        }
+        None => format!("{what}: {}", reason(error, hint)),
     }
 }
 

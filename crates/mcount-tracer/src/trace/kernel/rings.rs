@@ -1,12 +1,14 @@
 //! The rings into which the kernel writes: one for each processor, for all threads that are watched.
 
 use super::Wanted;
-use super::events::{Event, event};
-use super::tracepoints::Tracepoints;
+use super::chosen::Chosen;
+use super::events::{Event, SAMPLE, Sample, Width, event};
+use super::tracepoints::{Tracepoints, Waking};
 use mcount_cpu::here::outside::SYSTEM_CALLS;
 use nix::libc;
 use perf_event::events::{Software, Tracepoint};
 use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
@@ -21,16 +23,85 @@ const ALL: usize = 64 << 20;
 /// Bytes that a record begins with: kind, flags and size (`struct perf_event_header`).
 const HEAD: usize = 8;
 
+/// What a ring lacks of being full when there may have been no room for a record: more than the longest one has. A tracepoint's may have 8192
+/// bytes of its own (`PERF_MAX_TRACE_SIZE`).
+const NEARLY: usize = 256;
+const NEARLY_WITH_EVENTS: usize = NEARLY + 8192;
+
+/// What is to be told of threads, besides when they're off the processor.
+#[derive(Default)]
+struct Sources {
+    calls: Option<Tracepoints>,
+    waking: Option<Waking>,
+    chosen: Chosen,
+}
+
+impl Sources {
+    /// The numbers of all tracepoints.
+    fn points(&self) -> BTreeSet<u16> {
+        let calls = self.calls.iter().flat_map(|calls| [calls.enter.id, calls.exit.id]);
+        let waking = self.waking.iter().map(|waking| waking.id);
+        calls.chain(waking).chain(self.chosen.points.keys().copied()).collect()
+    }
+
+    /// Are there records that need more?
+    fn width(&self) -> Width {
+        let is_wide = self.waking.is_some() || !self.chosen.is_empty();
+        if is_wide { Width::Wide } else { Width::Narrow }
+    }
+
+    /// Appends what a sample says.
+    fn hear(&self, sample: &Sample<'_>, events: &mut Vec<Event>) {
+        let of_calls = self.calls.as_ref().and_then(|calls| sample.call(calls));
+        let waking = self.waking.as_ref().and_then(|waking| sample.waking(waking));
+        let is_chosen = sample.id().is_some_and(|id| self.chosen.has(id));
+        let chosen = is_chosen.then(|| sample.chosen());
+        let all = [of_calls, waking, chosen].into_iter().flatten();
+        events.extend(all.map(|said| Event { time: sample.time, ids: sample.ids, said }));
+    }
+}
+
+/// The ring of a processor.
+struct Ring {
+    ring: Sampler,
+    /// Bytes that it has.
+    size: usize,
+    previous: Previous,
+}
+
+/// The last record of a tracepoint. When one thread wakes another, and both are watched, both have it: one says it again.
+#[derive(Default)]
+struct Previous {
+    ids: (u32, u32),
+    counter: u64,
+    own: Vec<u8>,
+}
+
+impl Previous {
+    /// Does a record say the previous one again, from the counter of another thread?
+    fn is_again(&mut self, sample: &Sample<'_>) -> bool {
+        let is_again = self.ids == sample.ids
+            && self.own == sample.own
+            && self.counter != sample.counter
+            && !self.own.is_empty();
+        self.own.clear();
+        if !is_again {
+            self.own.extend(sample.own);
+            (self.ids, self.counter) = (sample.ids, sample.counter);
+        }
+        is_again
+    }
+}
+
 /// The rings, and what writes into them.
 pub(super) struct Rings {
     pub(super) wanted: Wanted,
-    /// With how many bytes each has.
-    all: Vec<(Sampler, usize)>,
+    all: Vec<Ring>,
     /// What else is counted: its records go to the rings.
     others: Vec<Counter>,
     /// Other processes that the program makes aren't watched.
     is_alone: bool,
-    tracepoints: Option<Tracepoints>,
+    sources: Sources,
     /// Bytes that the next ring is to have.
     size: usize,
 }
@@ -38,11 +109,14 @@ pub(super) struct Rings {
 impl Rings {
     /// No ring yet.
     pub(super) fn new(is_alone: bool, wanted: Wanted) -> io::Result<Self> {
-        let tracepoints = wanted.calls.then(Tracepoints::find).transpose()?;
+        let calls = wanted.calls.then(Tracepoints::find).transpose()?;
+        let waking = wanted.wakers.then(Waking::find).flatten();
+        let sources = Sources { calls, waking, chosen: wanted.events.clone().unwrap_or_default() };
         let part = ALL / processors().next_power_of_two();
-        let size = if wanted.calls { part.clamp(RING, LARGE) } else { RING };
+        let is_large = sources.width() == Width::Wide || wanted.calls;
+        let size = if is_large { part.clamp(RING, LARGE) } else { RING };
         let (all, others) = (Vec::new(), Vec::new());
-        Ok(Self { wanted, all, others, is_alone, tracepoints, size })
+        Ok(Self { wanted, all, others, is_alone, sources, size })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -58,12 +132,30 @@ impl Rings {
 
     /// What says that there is much to read; nothing where there never is.
     pub(super) fn ears(&self) -> Vec<RawFd> {
-        let rings = self.all.iter().filter(|_| self.wanted.calls);
-        rings.map(|(ring, _)| ring.as_raw_fd()).collect()
+        let rings = self.all.iter().filter(|_| self.has_samples());
+        rings.map(|one| one.ring.as_raw_fd()).collect()
     }
 
-    /// Watches a thread, and all that it makes, on each processor.
+    /// Does the kernel tell of more than when threads are off the processor?
+    fn has_samples(&self) -> bool {
+        self.sources.calls.is_some() || self.sources.width() == Width::Wide
+    }
+
+    /// Are those known that wake threads?
+    pub(super) fn has_wakers(&self) -> bool {
+        self.sources.waking.is_some()
+    }
+
+    /// Watches a thread, and all that it makes, on each processor. What wakes it is left out if that isn't allowed.
     pub(super) fn open(&mut self, thread: i32) -> io::Result<()> {
+        let result = self.open_all(thread);
+        if result.is_err() && self.all.is_empty() && self.sources.waking.take().is_some() {
+            return self.open_all(thread);
+        }
+        result
+    }
+
+    fn open_all(&mut self, thread: i32) -> io::Result<()> {
         let is_first = self.all.is_empty();
         let mut at = 0;
         for processor in 0..processors() {
@@ -95,23 +187,36 @@ impl Rings {
         builder.context_switch(self.wanted.switches).task(true).sample_id_all(true);
         builder.sample(SampleFlag::TID | SampleFlag::TIME).clockid(Clock::MONOTONIC_RAW);
         builder.exclude_kernel(true).exclude_hv(true);
-        if self.tracepoints.is_some() {
+        if self.has_samples() {
             builder.sample(SampleFlag::RAW | SampleFlag::REGS_USER);
             builder.sample_regs_user(1 << SYSTEM_CALLS.instruction);
             builder.wakeup_watermark(self.size / 4);
         }
+        if self.sources.width() == Width::Wide {
+            builder.sample(SampleFlag::IP | SampleFlag::ADDR | SampleFlag::STREAM_ID);
+            // Where programs begin is told, too.
+            builder.comm(true).comm_exec(true);
+        }
         if is_first {
             let ring = self.ring(&mut builder)?;
-            self.all.push((ring, self.size));
+            self.all.push(Ring { ring, size: self.size, previous: Previous::default() });
         } else {
             let counter = self.build(&builder)?;
             self.join(counter, at)?;
         }
-        let Some(Tracepoints { enter, exit }) = self.tracepoints else { return Ok(()) };
-        for tracepoint in [enter, exit] {
+        let mut events: Vec<Builder<'_>> = Vec::new();
+        for id in self.sources.points() {
             let mut builder = builder.clone();
-            builder.event(Tracepoint::with_id(tracepoint.id.into())).sample_period(1);
-            builder.context_switch(false).task(false).include_kernel();
+            builder.event(Tracepoint::with_id(id.into()));
+            events.push(builder);
+        }
+        if self.sources.chosen.has_page_faults {
+            let mut builder = builder.clone();
+            builder.event(Software::PAGE_FAULTS);
+            events.push(builder);
+        }
+        for mut builder in events {
+            builder.sample_period(1).context_switch(false).task(false).comm(false).include_kernel();
             let counter = self.build(&builder)?;
             self.join(counter, at)?;
         }
@@ -141,7 +246,7 @@ impl Rings {
     fn join(&mut self, counter: Counter, at: usize) -> io::Result<()> {
         /// `PERF_EVENT_IOC_SET_OUTPUT`
         const SET_OUTPUT: libc::c_ulong = 0x2405;
-        let Some((ring, _)) = self.all.get(at) else { return Ok(()) };
+        let Some(Ring { ring, .. }) = self.all.get(at) else { return Ok(()) };
         // SAFETY: both descriptors are open.
         let result = unsafe { libc::ioctl(counter.as_raw_fd(), SET_OUTPUT as _, ring.as_raw_fd()) };
         if result != 0 {
@@ -153,23 +258,33 @@ impl Rings {
 
     /// Appends what is in the rings to `events`. From what time on something may be missing, if so.
     pub(super) fn read(&mut self, events: &mut Vec<Event>) -> Option<u64> {
-        // What a ring lacks of being full when there may have been no room for a record: more than the longest one has.
-        const NEARLY: usize = 256;
+        let width = self.sources.width();
+        let nearly = if width == Width::Wide { NEARLY_WITH_EVENTS } else { NEARLY };
         let mut doubtful: Option<u64> = None;
-        for (ring, size) in &mut self.all {
+        for Ring { ring, size, previous } in &mut self.all {
             let (mut bytes, mut last) = (0, None);
             while let Some(record) = ring.next_record() {
                 let (kind, misc) = (record.ty(), record.misc());
-                let found = event(kind, misc, &record.to_contiguous(), self.tracepoints.as_ref());
+                let contents = record.to_contiguous();
+                let known = events.len();
+                if kind == SAMPLE {
+                    let sample = Sample::read(&contents, width);
+                    let is_new =
+                        |one: &Sample<'_>| width == Width::Narrow || !previous.is_again(one);
+                    if let Some(sample) = sample.filter(is_new) {
+                        self.sources.hear(&sample, events);
+                    }
+                } else {
+                    events.extend(event(kind, misc, &contents, width));
+                }
                 bytes += HEAD + record.len();
-                last = found.map(|event| event.time).or(last);
-                events.extend(found);
+                last = events.get(known..).and_then(<[Event]>::last).map(|one| one.time).or(last);
                 if bytes >= 2 * *size {
                     // It's filled as fast as it's read.
                     break;
                 }
             }
-            if bytes + NEARLY > *size {
+            if bytes + nearly > *size {
                 let last = last.unwrap_or(0);
                 doubtful = Some(doubtful.map_or(last, |doubtful| doubtful.min(last)));
             }

@@ -1,6 +1,6 @@
-//! The kernel's tracepoints of system calls, and what their records are like (`Documentation/trace/events.rst`).
+//! The kernel's tracepoints of system calls and of threads that are woken, and what their records are like (`Documentation/trace/events.rst`).
 
-use super::format::Format;
+use super::format::{Field, Format};
 use super::tracefs::Tracefs;
 use crate::commit::Failure;
 use std::io;
@@ -8,6 +8,9 @@ use std::path::Path;
 
 /// Where they are beneath the folder of tracefs.
 const FOLDER: &str = "events/raw_syscalls";
+
+/// The one of threads that are woken, by the thread that wakes them.
+const WAKING: &str = "events/sched/sched_waking/format";
 
 /// Both tracepoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,28 @@ pub(super) struct Tracepoint {
     pub(super) number: usize,
     /// Offset of the six arguments or of the result, 8 bytes each.
     pub(super) values: usize,
+}
+
+/// The tracepoint of threads that are woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Waking {
+    /// The kernel's number.
+    pub(super) id: u16,
+    /// The thread that's woken.
+    pub(super) thread: Field,
+    /// Whether it's an interrupt that wakes it.
+    pub(super) flags: Field,
+}
+
+impl Waking {
+    /// That of the kernel that runs, if it has it, and lets it be read.
+    pub(super) fn find() -> Option<Self> {
+        let tracefs = Tracefs::find().ok()?;
+        let text = std::fs::read_to_string(tracefs.path(WAKING)).ok()?;
+        let format = Format::parse(&text);
+        let (thread, flags) = (format.field("pid")?, format.field("common_flags")?);
+        Some(Self { id: format.id?, thread, flags })
+    }
 }
 
 impl Tracepoints {

@@ -1,17 +1,35 @@
 //! When threads are off the processor, on its way into the trace.
 
+use super::calls::record;
 use super::chunks::Chunks;
+use super::fields::FIELD;
 use crate::trace::room::Shared;
-use mcount_trace::layout::{chunk, off_cpu};
+use mcount_trace::layout::{chunk, header, kind, off_cpu};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
 
 /// Chunks that a trace has room for: a million times.
 const CHUNKS: usize = 512;
 
+/// Bytes of a thread's name: more than any has.
+const NAME: usize = 64;
+
 /// The functions that say why. No function with a hook has such a number.
 pub(super) const SCHEDULED: u32 = 0xff_fffe;
 pub(super) const PREEMPTED: u32 = 0xff_ffff;
+
+/// What waits for the processor again has been woken by this.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waker {
+    /// Process and thread; none if it was an interrupt.
+    pub(super) ids: Option<(u32, u32)>,
+    /// It's a thread of the program.
+    pub(super) is_member: bool,
+    /// In ticks.
+    pub(super) ticks: u64,
+}
 
 /// A thread that is off the processor.
 #[derive(Debug, Clone, Copy)]
@@ -30,9 +48,25 @@ pub(super) struct Time {
     /// Process and thread.
     pub(super) ids: (u32, u32),
     is_preempted: bool,
+    pub(super) waker: Option<Waker>,
 }
 
 impl Time {
+    /// The same with what woke the thread, whose name is this.
+    fn woken(&self, waker: &Waker, name: &[u8], rate: u64) -> Vec<u8> {
+        let nanoseconds = |ticks: u64| u128::from(ticks) * 1_000_000_000 / u128::from(rate.max(1));
+        let late = nanoseconds(self.end.saturating_sub(waker.ticks));
+        let name = name.get(..name.len().min(NAME)).unwrap_or_default();
+        let mut values = Vec::with_capacity(64);
+        let ids = waker.ids.unwrap_or_default();
+        values.extend(ids.0.to_ne_bytes());
+        values.extend(ids.1.to_ne_bytes());
+        values.extend(u64::try_from(late).unwrap_or(u64::MAX).to_ne_bytes());
+        values.extend(u16::try_from(name.len()).unwrap_or(0).to_ne_bytes());
+        values.extend(name);
+        record((self.start, self.end), self.ids, SCHEDULED, &values)
+    }
+
     fn record(&self) -> [u8; off_cpu::SIZE] {
         let function = if self.is_preempted { PREEMPTED } else { SCHEDULED };
         let mut record = [0; off_cpu::SIZE];
@@ -54,6 +88,12 @@ impl Time {
 pub(super) struct Waits {
     away: HashMap<u32, Away>,
     records: Chunks,
+    /// What woke threads since they were on the processor.
+    wakers: HashMap<u32, Waker>,
+    /// Times with what ended them.
+    woken: Chunks,
+    names: Names,
+    trace: Arc<Shared>,
     /// How often threads came back so far.
     pub(super) switches: u64,
 }
@@ -61,7 +101,10 @@ pub(super) struct Waits {
 impl Waits {
     pub(super) fn new(trace: &Arc<Shared>) -> Self {
         let records = Chunks::new(trace, chunk::OFF_CPU, CHUNKS, trace.is_ring());
-        Self { away: HashMap::new(), records, switches: 0 }
+        let woken = Chunks::new(trace, chunk::WOKEN, CHUNKS, trace.is_ring());
+        let (names, trace) = (Names::default(), Arc::clone(trace));
+        let (away, wakers) = (HashMap::new(), HashMap::new());
+        Self { away, records, wakers, woken, names, trace, switches: 0 }
     }
 
     /// A thread is taken off at that time, in ticks.
@@ -71,8 +114,15 @@ impl Waits {
 
     /// It's put on again.
     pub(super) fn on(&mut self, ids: (u32, u32), ticks: u64) -> Option<Time> {
+        let waker = self.wakers.remove(&ids.1);
         let Away { since, is_preempted, .. } = self.away.remove(&ids.1)?;
-        Some(Time { start: since, end: ticks, ids, is_preempted })
+        let waker = waker.filter(|_| !is_preempted);
+        Some(Time { start: since, end: ticks, ids, is_preempted, waker })
+    }
+
+    /// A thread is woken. It may be on its way off the processor. Of several, the last one counts: the others came too early.
+    pub(super) fn woken(&mut self, thread: u32, waker: Waker) {
+        self.wakers.insert(thread, waker);
     }
 
     /// Is this thread off the processor?
@@ -83,11 +133,13 @@ impl Waits {
     /// A thread is new. It may have the number of one that has ended.
     pub(super) fn begun(&mut self, thread: u32) {
         self.away.remove(&thread);
+        self.wakers.remove(&thread);
     }
 
     /// Which threads are off isn't known any more.
     pub(super) fn lose(&mut self) {
         self.away.clear();
+        self.wakers.clear();
     }
 
     /// A thread that is away now won't be seen coming back: to the trace, that's at its end.
@@ -98,21 +150,80 @@ impl Waits {
             end,
             ids: (away.process, thread),
             is_preempted: away.is_preempted,
+            waker: None,
         };
         away.map(time).collect()
     }
 
     pub(super) fn write(&mut self, times: &[Time]) {
-        self.records.write(times.iter().map(Time::record));
+        let rate = self.trace.field(header::TICKS_PER_SECOND).load(SeqCst);
+        self.records.write(times.iter().filter(|time| time.waker.is_none()).map(Time::record));
+        let names = &mut self.names;
+        let woken = times.iter().filter_map(|time| {
+            let waker = time.waker?;
+            Some(time.woken(&waker, names.of(&waker), rate))
+        });
+        self.woken.write(woken);
     }
 
     /// Nothing is in the trace any more, nor will be: half of it would make waits look like work.
     pub(super) fn forget(&mut self) {
         self.records.forget();
+        self.woken.forget();
     }
 
     /// Why later ones aren't in the trace, if there was no room.
     pub(super) fn missing(&self) -> Option<&'static str> {
-        self.records.missing("a million")
+        self.records.missing("a million").or_else(|| self.woken.missing("as many as it may have"))
     }
+}
+
+/// The names of threads that wake others.
+#[derive(Default)]
+struct Names(HashMap<u32, (Instant, Vec<u8>)>);
+
+impl Names {
+    /// That of this one, as it was lately. It may have ended; then it has none.
+    fn of(&mut self, waker: &Waker) -> &[u8] {
+        /// How long a name is believed in, and how many are.
+        const LATELY: Duration = Duration::from_secs(1);
+        const MOST: usize = 4096;
+        let Some((_, thread)) = waker.ids else { return b"interrupt" };
+        if self.0.len() >= MOST {
+            self.0.clear();
+        }
+        let now = Instant::now();
+        let read = || std::fs::read(format!("/proc/{thread}/comm")).unwrap_or_default();
+        let (since, name) = self.0.entry(thread).or_insert_with(|| (now, read()));
+        if now.duration_since(*since) > LATELY {
+            (*since, *name) = (now, read());
+        }
+        name.trim_ascii_end()
+    }
+}
+
+/// The values of a time that a thread was off the processor, as the metadata of a trace describes them.
+pub(super) fn description() -> Vec<u8> {
+    const NAME: &str = "woken";
+    /// Bytes of the numbers.
+    const SIZE: u16 = 16;
+    let fields: [(u16, &str, &[u8]); 4] = [
+        (0, "process", &[kind::UNSIGNED, 4]),
+        (4, "thread", &[kind::UNSIGNED, 4]),
+        (8, "late_ns", &[kind::UNSIGNED, 8]),
+        (SIZE, "by", &[kind::WORDS]),
+    ];
+    let length = |text: &str| u8::try_from(text.len()).unwrap_or(0);
+    let mut bytes = vec![FIELD, length(NAME)];
+    bytes.extend(NAME.bytes());
+    bytes.push(kind::STRUCTURE);
+    bytes.extend(SIZE.to_ne_bytes());
+    bytes.push(u8::try_from(fields.len()).unwrap_or(0));
+    for (offset, name, kind) in fields {
+        bytes.extend(offset.to_ne_bytes());
+        bytes.push(length(name));
+        bytes.extend(name.bytes());
+        bytes.extend(kind);
+    }
+    bytes
 }

@@ -15,7 +15,7 @@ use flame::Flame;
 use functions::Functions;
 use idle::Busy;
 use mcount_trace::{Call, Trace};
-use timeline::Timeline;
+use timeline::{Arrow, Timeline};
 
 /// The page of a trace. `title` is what it's about; `missing` says what the trace hasn't, in sentences, once it was read.
 #[must_use]
@@ -91,6 +91,10 @@ impl Collector<'_, '_> {
         let function = self.trace.function_index(call.function);
         self.functions.enter(function);
         self.timeline.add(call.thread, timeline::Bar::new(call, start, duration));
+        if let Some(waker) = self.recorded.waker(call).filter(|_| call.end.is_some()) {
+            let from = (waker.thread, end.saturating_sub(waker.late));
+            self.timeline.arrow(Arrow { from, to: (call.thread, end) });
+        }
         if self.recorded.is_mark(call) {
             let arguments = self.recorded.arguments(call);
             let name = self.trace.function(call.function).map(|function| function.name);

@@ -130,6 +130,13 @@ fn timeline_note(collector: &Collector<'_, '_>) -> String {
         let left_out = counted(timeline.marks_left_out, "marker isn't", "markers aren't");
         let _ = write!(out, " {left_out} shown.");
     }
+    if !timeline.arrows.is_empty() {
+        out += " An arrow leads from the thread that woke another one to where that goes on, if few of them are in view.";
+    }
+    if timeline.arrows_left_out > 0 {
+        let left_out = counted(timeline.arrows_left_out, "arrow isn't", "arrows aren't");
+        let _ = write!(out, " {left_out} shown.");
+    }
     out
 }
 
@@ -178,6 +185,10 @@ fn data(
     let lanes = collector.timeline.lanes.iter();
     let lanes: Vec<Value> =
         lanes.map(|(thread, lane)| lane_data(collector, &places, *thread, lane)).collect();
+    let timeline = &collector.timeline;
+    let end = |(thread, time): (usize, u64)| json!([timeline.place(thread), time]);
+    let arrows = timeline.arrows.iter().map(|arrow| json!([end(arrow.from), end(arrow.to)]));
+    let arrows: Vec<Value> = arrows.collect();
     let data = json!({
         "hasTimes": has_times,
         "begin": begin(collector),
@@ -188,6 +199,7 @@ fn data(
         "functions": table,
         "flame": flame_data(names, collector, &places, fields),
         "threads": lanes,
+        "arrows": arrows,
     });
     // Neither an end of the element nor a comment can begin.
     data.to_string().replace('<', "\\u003c")

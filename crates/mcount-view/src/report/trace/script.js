@@ -240,7 +240,7 @@ const colours = (() => {
 
 // The timeline: a canvas for each thread, drawn anew at each zoom; what's in view is also listed below it.
 {
-  const HEIGHT = 17, LISTED = 10, LEAST = 50, MARKED = 50;
+  const HEIGHT = 17, LISTED = 10, LEAST = 50, MARKED = 50, ARROWS = 300;
   const view = by("timeline");
   // What is in view, in nanoseconds of what is shown: that's time since the start of the trace, without the pauses that are hidden.
   let from = data.begin, to = data.end;
@@ -311,6 +311,11 @@ const colours = (() => {
     return lane;
   });
 
+  const drawn = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  drawn.setAttribute("class", "arrows");
+  drawn.setAttribute("aria-hidden", "true");
+  if (data.arrows.length) view.append(drawn);
+
   // The first call of a row that ends later than a time.
   function firstAfter(lane, row, time) {
     let low = 0, high = row.length;
@@ -353,6 +358,21 @@ const colours = (() => {
     }
     folded(lane, pen, scale);
     marked(lane, pen, scale, text);
+  }
+
+  // Arrows from threads that wake others to where these go on. If many are in view, nothing could be told apart.
+  function arrows(wide) {
+    const shown = data.arrows.filter(([[, wakes], [, goes]]) => place(goes) >= from && place(wakes) <= to);
+    const scale = wide / (to - from);
+    const at = ([lane, time], other) => {
+      const { canvas, tall } = threads[lane];
+      return Math.round((place(time) - from) * scale) + " " + (canvas.offsetTop + (lane < other[0] ? tall : 0));
+    };
+    const lines = shown.length > ARROWS ? [] : shown.map(([one, other]) => "M" + at(one, other) + "L" + at(other, one));
+    drawn.style.width = wide + "px";
+    drawn.style.height = view.scrollHeight + "px";
+    drawn.innerHTML = "<defs><marker id='head' refX='6' refY='3' markerWidth='7' markerHeight='6' orient='auto'><path d='M0 0L6 3L0 6z'/></marker></defs>" +
+      lines.map((line) => "<path d='" + line + "' marker-end='url(#head)'/>").join("");
   }
 
   // A dashed line where a pause is hidden.
@@ -477,6 +497,7 @@ const colours = (() => {
       lane.canvas.setAttribute("aria-label", "Calls of " + lane.title + ", " + count);
       paint(lane);
     }
+    if (data.arrows.length) arrows(threads[0].canvas.clientWidth || 1200);
     clearTimeout(waiting);
     waiting = setTimeout(() => { list(); listMarks(); }, 60);
   }

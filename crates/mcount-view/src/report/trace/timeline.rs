@@ -22,6 +22,17 @@ const MOST_COUNTS: usize = 200_000;
 /// How many markers the page has.
 pub(super) const MOST_MARKS: usize = 5_000;
 
+/// How many arrows.
+const MOST_ARROWS: usize = 20_000;
+
+/// A thread goes on because another one woke it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrow {
+    /// The thread that woke it, and when, in nanoseconds since the start of the trace.
+    pub(super) from: (usize, u64),
+    pub(super) to: (usize, u64),
+}
+
 /// A call as it's drawn. Times are nanoseconds since the start of the trace.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bar {
@@ -74,6 +85,9 @@ pub(super) struct Timeline {
     marks: usize,
     /// Markers that the page hasn't.
     pub(super) marks_left_out: usize,
+    pub(super) arrows: Vec<Arrow>,
+    /// The same of arrows.
+    pub(super) arrows_left_out: usize,
 }
 
 impl Timeline {
@@ -91,7 +105,23 @@ impl Timeline {
             left_out: 0,
             marks: 0,
             marks_left_out: 0,
+            arrows: Vec::new(),
+            arrows_left_out: 0,
         }
+    }
+
+    pub(super) fn arrow(&mut self, arrow: Arrow) {
+        let is_shown = |(thread, _): (usize, u64)| self.lanes.contains_key(&thread);
+        if self.arrows.len() < MOST_ARROWS && is_shown(arrow.from) && is_shown(arrow.to) {
+            self.arrows.push(arrow);
+        } else {
+            self.arrows_left_out += 1;
+        }
+    }
+
+    /// The place of a thread among those that are shown.
+    pub(super) fn place(&self, thread: usize) -> usize {
+        self.lanes.range(..thread).count()
     }
 
     pub(super) fn mark(&mut self, thread: usize, time: u64, text: String) {

@@ -1,0 +1,173 @@
+//! What the kernel says, one record after the other in the order of times: what it means for each thread.
+
+use super::events::{Event, Said};
+use super::functions::{Functions, Inner};
+use super::lost::Lost;
+use super::waits::Waker;
+use super::{Heard, Instant, State, reasons, ticks_at};
+use mcount_ptrace::Tracee;
+use mcount_trace::Moment;
+use mcount_trace::layout::header;
+use std::sync::atomic::Ordering::SeqCst;
+
+impl State {
+    /// When that was, in ticks: not before what came earlier.
+    pub(super) fn ticks_of(&mut self, time: u64, now: Moment) -> u64 {
+        /// Two readings of both clocks differ by less.
+        const CLOSE: u64 = 100_000;
+        let ticks = ticks_at(time, self.reads[0], now);
+        let is_close = ticks < self.last && self.last - ticks < CLOSE;
+        self.last = if is_close { self.last } else { ticks };
+        self.last
+    }
+
+    /// A thread has called functions of the kernel. Where its system call isn't known to be the program's yet, they wait for that.
+    pub(super) fn called(&mut self, thread: u32, all: impl IntoIterator<Item = Inner>, heard: &mut Heard) {
+        let Some(calls) = &mut self.calls else { return };
+        // Threads that aren't known aren't followed.
+        let process = self.functions.as_ref().and_then(|functions| functions.process(thread));
+        let Some(process) = process else { return };
+        let ready = all.into_iter().filter_map(|inner| calls.inside(thread, inner));
+        heard.functions.extend(ready.map(|inner| ((process, thread), inner)));
+    }
+
+    /// Takes in what the kernel said of one of its functions.
+    fn hear_function(&mut self, thread: u32, ticks: u64, said: &Said, heard: &mut Heard) {
+        let is_away = self.waits.has(thread);
+        let Some(functions) = &mut self.functions else { return };
+        let call = match said {
+            Said::Into(address) => {
+                functions.enter(thread, *address, ticks, is_away);
+                None
+            }
+            Said::OutOf(address) => functions.leave(thread, *address, ticks, is_away),
+            Said::Through(address) => Some(Functions::through(*address, ticks)),
+            _ => None,
+        };
+        self.called(thread, call, heard);
+    }
+
+    /// Takes in what threads of the program do that matters for functions of the kernel.
+    fn follow_functions(&mut self, ids: (u32, u32), ticks: u64, said: &Said, heard: &mut Heard) {
+        let Some(functions) = &mut self.functions else { return };
+        match said {
+            Said::New { .. } => functions.begun(ids),
+            Said::Enter(_) | Said::Exit { .. } => functions.cross(ids.1),
+            Said::Ended => {
+                let inner = functions.ended(ids.1, ticks);
+                self.called(ids.1, inner, heard);
+                if let Some(functions) = &mut self.functions {
+                    functions.forget(ids.1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in what the kernel said.
+    pub(super) fn hear(&mut self, event: Event, now: Moment, heard: &mut Heard) {
+        let Event { time, ids, said } = event;
+        let ticks = self.ticks_of(time, now);
+        self.follow_functions(ids, ticks, &said, heard);
+        match said {
+            Said::Off { is_preempted } => self.waits.off(ids, ticks, is_preempted),
+            Said::On => {
+                self.waits.switches += 1;
+                heard.times.extend(self.waits.on(ids, ticks));
+            }
+            Said::New { maker } => {
+                self.new_threads += 1;
+                self.waits.begun(ids.1);
+                self.members.insert(ids.1);
+                self.ours.forked(ids.0, maker, time);
+                if let Some(calls) = &mut self.calls {
+                    calls.begun(ids.1);
+                }
+                if let Some(inner) = &mut self.inner {
+                    inner.remove(&ids.1);
+                }
+            }
+            Said::Lost(count) => {
+                self.lost.add(count, ticks);
+                self.forget_open();
+            }
+            Said::Missed(count) => {
+                self.lost_functions.add(count, ticks);
+                self.functions.iter_mut().for_each(Functions::lose);
+            }
+            Said::Into(_) | Said::OutOf(_) | Said::Through(_) => {
+                self.hear_function(ids.1, ticks, &said, heard);
+            }
+            Said::Executed => self.before = self.before.filter(|before| *before != ids.1),
+            Said::Wakes { thread, is_interrupt } => self.woken(thread, ids, ticks, is_interrupt),
+            Said::Event(what, instruction) => {
+                let is_members = self.members.contains(&ids.1) && self.before != Some(ids.1);
+                if is_members && !self.ours.has(ids, time, (instruction, 0)) {
+                    heard.instants.push(Instant { time: ticks, ids, instruction, what });
+                }
+            }
+            Said::Enter(entry) => {
+                let is_ours = self.ours.has(ids, time, (entry.instruction, entry.arguments[0]));
+                self.calls.iter_mut().for_each(|calls| calls.enter(ids, ticks, (entry, is_ours)));
+            }
+            Said::Exit { number, result } => {
+                let calls = self.calls.as_mut();
+                heard.calls.extend(calls.and_then(|calls| calls.exit(ids, ticks, (number, result))));
+            }
+            Said::Ended => {
+                self.members.remove(&ids.1);
+                if ids.0 == ids.1 {
+                    self.ours.ended(ids.0);
+                }
+                let calls = self.calls.as_mut();
+                heard.calls.extend(calls.and_then(|calls| calls.ended(ids, ticks)));
+            }
+        }
+    }
+
+    /// A thread wakes another one at that time, in ticks, or an interrupt does.
+    fn woken(&mut self, thread: u32, by: (u32, u32), ticks: u64, is_interrupt: bool) {
+        if self.members.contains(&thread) {
+            let is_member = self.members.contains(&by.1);
+            let ids = (!is_interrupt).then_some(by);
+            self.waits.woken(thread, Waker { ids, is_member, ticks });
+        }
+    }
+
+    /// What is said if it isn't known what wakes threads.
+    pub(super) fn no_wakers(&self) -> Option<String> {
+        let is_missing = self.rings.wanted.wakers && !self.rings.has_wakers();
+        is_missing.then(|| reasons::NO_WAKERS.to_owned())
+    }
+
+    /// What is said of lost records.
+    pub(super) fn lost_lines(&self) -> Vec<String> {
+        let field = |offset: usize| self.trace.field(offset).load(SeqCst);
+        let (start, rate) = (field(header::START_TICKS), field(header::TICKS_PER_SECOND).max(1));
+        let when = |lost: &Lost| lost.when(start, rate);
+        let of_functions = when(&self.lost_functions).map(|(count, when)| {
+            format!("kernel functions came too fast: the trace lacks {count} of the kernel's records {when}; choose fewer functions with --kernel")
+        });
+        let others = when(&self.lost).map(|(count, when)| match (&self.instants, &self.calls) {
+            (Some(_), _) => format!(
+                "events came too fast: the trace lacks {count} of the kernel's records {when}; choose fewer with --events"
+            ),
+            (None, None) => format!("{count} context switches came too fast, and aren't in the trace"),
+            (None, Some(_)) => format!(
+                "system calls came too fast: the trace lacks {count} of the kernel's records {when}"
+            ),
+        });
+        others.into_iter().chain(of_functions).collect()
+    }
+
+    /// The numbers that a process and a thread have in their own namespace.
+    pub(super) fn inner_ids(&mut self, ids: (u32, u32)) -> (u32, u32) {
+        let Some(inner) = &mut self.inner else { return ids };
+        *inner.entry(ids.1).or_insert_with(|| {
+            // It may have ended; then nobody can tell.
+            let of =
+                |id: u32| Tracee::new(id.cast_signed()).inner_id().map_or(0, i32::cast_unsigned);
+            (of(ids.0), of(ids.1))
+        })
+    }
+}
