@@ -103,8 +103,7 @@ pub(super) struct CallsArgs {
     /// Record system calls; the program needs no hooks
     #[arg(long, help_heading = "What is recorded", conflicts_with = "entries")]
     system_calls: bool,
-    /// Record these functions of the kernel, such as 'ext4_*', in the system calls that call them;
-    /// '!PATTERN' leaves functions out
+    /// Record these kernel functions, and system calls; '!PATTERN' excludes some
     #[arg(
         long,
         value_name = "PATTERN",
@@ -121,7 +120,7 @@ pub(super) struct CallsArgs {
         help_heading = "What is recorded"
     )]
     kernel_depth: Option<u64>,
-    /// Record these events of the kernel with their fields: tracepoints such as 'sched:*', or page-faults
+    /// Record events of the kernel: tracepoints such as 'sched:*', page-faults
     #[arg(
         long,
         value_name = "PATTERN",

@@ -429,7 +429,13 @@ impl Recorder {
         for note in notes {
             self.note(note);
         }
-        match Kernel::of_new(&self.trace, self.main, self.request.is_alone, wanted.clone(), instance) {
+        match Kernel::of_new(
+            &self.trace,
+            self.main,
+            self.request.is_alone,
+            wanted.clone(),
+            instance,
+        ) {
             Ok(kernel) => self.kernel = Some(kernel),
             Err(error) if wanted.is_needed() => {
                 self.refuse(self.main, kernel::why_nothing(&error, &wanted));

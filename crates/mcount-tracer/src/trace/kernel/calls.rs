@@ -263,7 +263,12 @@ impl Call {
 }
 
 /// A record: when it began and ended, by which process and thread, its function and how it ended, and its values.
-pub(super) fn record((start, end): (u64, u64), ids: (u32, u32), how: u32, values: &[u8]) -> Vec<u8> {
+pub(super) fn record(
+    (start, end): (u64, u64),
+    ids: (u32, u32),
+    how: u32,
+    values: &[u8],
+) -> Vec<u8> {
     let mut record = Vec::with_capacity(told::HEAD + values.len() + told::ALIGNMENT);
     record.extend(start.to_ne_bytes());
     record.extend(end.to_ne_bytes());

@@ -22,8 +22,8 @@ pub(super) enum Said {
     Exit { number: i64, result: i64 },
     /// It executes another program.
     Executed,
-    /// It wakes this thread, or an interrupt does that comes while it runs.
-    Wakes { thread: u32, is_interrupt: bool },
+    /// It wakes this thread with this name, or an interrupt does that comes while it runs.
+    Wakes { thread: u32, name: [u8; 16], is_interrupt: bool },
     /// An event that was chosen, and where the thread was in the program, if that is known.
     Event(What, Option<u64>),
     /// A function of the kernel begins, at this address. Of these, only the thread is known.
@@ -181,7 +181,8 @@ impl<'r> Sample<'r> {
         }
         let thread = u32::try_from(of.thread.number(self.own)?).ok()?;
         let is_interrupt = of.flags.number(self.own)? & INTERRUPT != 0;
-        Some(Said::Wakes { thread, is_interrupt })
+        let name = self.own.get(of.name.offset..).and_then(<[u8]>::first_chunk);
+        Some(Said::Wakes { thread, name: name.copied().unwrap_or_default(), is_interrupt })
     }
 
     /// The same as an event that was chosen.

@@ -22,7 +22,12 @@ impl State {
     }
 
     /// A thread has called functions of the kernel. Where its system call isn't known to be the program's yet, they wait for that.
-    pub(super) fn called(&mut self, thread: u32, all: impl IntoIterator<Item = Inner>, heard: &mut Heard) {
+    pub(super) fn called(
+        &mut self,
+        thread: u32,
+        all: impl IntoIterator<Item = Inner>,
+        heard: &mut Heard,
+    ) {
         let Some(calls) = &mut self.calls else { return };
         // Threads that aren't known aren't followed.
         let process = self.functions.as_ref().and_then(|functions| functions.process(thread));
@@ -99,7 +104,9 @@ impl State {
                 self.hear_function(ids.1, ticks, &said, heard);
             }
             Said::Executed => self.before = self.before.filter(|before| *before != ids.1),
-            Said::Wakes { thread, is_interrupt } => self.woken(thread, ids, ticks, is_interrupt),
+            Said::Wakes { thread, name, is_interrupt } => {
+                self.woken((thread, name), ids, ticks, is_interrupt);
+            }
             Said::Event(what, instruction) => {
                 let is_members = self.members.contains(&ids.1) && self.before != Some(ids.1);
                 if is_members && !self.ours.has(ids, time, (instruction, 0)) {
@@ -112,7 +119,9 @@ impl State {
             }
             Said::Exit { number, result } => {
                 let calls = self.calls.as_mut();
-                heard.calls.extend(calls.and_then(|calls| calls.exit(ids, ticks, (number, result))));
+                heard
+                    .calls
+                    .extend(calls.and_then(|calls| calls.exit(ids, ticks, (number, result))));
             }
             Said::Ended => {
                 self.members.remove(&ids.1);
@@ -126,18 +135,30 @@ impl State {
     }
 
     /// A thread wakes another one at that time, in ticks, or an interrupt does.
-    fn woken(&mut self, thread: u32, by: (u32, u32), ticks: u64, is_interrupt: bool) {
+    fn woken(
+        &mut self,
+        (thread, name): (u32, [u8; 16]),
+        by: (u32, u32),
+        ticks: u64,
+        is_interrupt: bool,
+    ) {
         if self.members.contains(&thread) {
+            self.waits.called(thread, name);
             let is_member = self.members.contains(&by.1);
             let ids = (!is_interrupt).then_some(by);
-            self.waits.woken(thread, Waker { ids, is_member, ticks });
+            self.waits.woken(thread, Waker { ids, is_member, name: [0; 16], ticks });
         }
     }
 
     /// What is said if it isn't known what wakes threads.
     pub(super) fn no_wakers(&self) -> Option<String> {
-        let is_missing = self.rings.wanted.wakers && !self.rings.has_wakers();
-        is_missing.then(|| reasons::NO_WAKERS.to_owned())
+        let why = match self.rings.has_wakers() {
+            _ if !self.rings.wanted.wakers => None,
+            (false, _) => Some(reasons::NO_WAKERS),
+            (true, false) => Some(reasons::OWN_WAKERS),
+            (true, true) => None,
+        };
+        why.map(str::to_owned)
     }
 
     /// What is said of lost records.

@@ -15,6 +15,9 @@ pub(in crate::trace) fn why_not(error: &io::Error) -> String {
 /// What is said if it isn't known what wakes threads.
 pub(super) const NO_WAKERS: &str = "context switches don't say what woke the thread: the kernel tells only root (run mcount as root)";
 
+/// What is said if that's known only of threads of the program.
+pub(super) const OWN_WAKERS: &str = "what wakes threads is only known if it's a thread of the program (allow more: sysctl kernel.perf_event_paranoid=-1)";
+
 /// Why system calls or events can't be recorded.
 pub(in crate::trace) fn why_nothing(error: &io::Error, wanted: &Wanted) -> String {
     let what = if wanted.calls { "system calls can't be recorded" } else { chosen::CANNOT };
@@ -25,7 +28,9 @@ pub(in crate::trace) fn why_nothing(error: &io::Error, wanted: &Wanted) -> Strin
         Some(said) if is_known(&said) => said,
         Some(said) => format!("{what}: {said}"),
         None if error.raw_os_error() == Some(libc::EMFILE) && wanted.events.is_some() => {
-            format!("{what}: each takes a file descriptor for each thread and processor, and RLIMIT_NOFILE allows no more: choose fewer")
+            format!(
+                "{what}: each takes a file descriptor for each thread and processor, and RLIMIT_NOFILE allows no more: choose fewer"
+            )
         }
         None => format!("{what}: {}", reason(error, hint)),
     }

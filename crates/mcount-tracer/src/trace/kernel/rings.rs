@@ -33,6 +33,9 @@ const NEARLY_WITH_EVENTS: usize = NEARLY + 8192;
 struct Sources {
     calls: Option<Tracepoints>,
     waking: Option<Waking>,
+    /// It's told of all threads that wake others, by these counters. Otherwise only of those that are watched.
+    of_all: bool,
+    counters: BTreeSet<u64>,
     chosen: Chosen,
 }
 
@@ -40,7 +43,7 @@ impl Sources {
     /// The numbers of all tracepoints.
     fn points(&self) -> BTreeSet<u16> {
         let calls = self.calls.iter().flat_map(|calls| [calls.enter.id, calls.exit.id]);
-        let waking = self.waking.iter().map(|waking| waking.id);
+        let waking = self.waking.iter().filter(|_| !self.of_all).map(|waking| waking.id);
         calls.chain(waking).chain(self.chosen.points.keys().copied()).collect()
     }
 
@@ -50,11 +53,19 @@ impl Sources {
         if is_wide { Width::Wide } else { Width::Narrow }
     }
 
+    /// Is a sample from a counter of all threads?
+    fn is_of_all(&self, sample: &Sample<'_>) -> bool {
+        self.of_all && self.counters.contains(&sample.counter)
+    }
+
     /// Appends what a sample says.
     fn hear(&self, sample: &Sample<'_>, events: &mut Vec<Event>) {
-        let of_calls = self.calls.as_ref().and_then(|calls| sample.call(calls));
-        let waking = self.waking.as_ref().and_then(|waking| sample.waking(waking));
-        let is_chosen = sample.id().is_some_and(|id| self.chosen.has(id));
+        let is_of_all = self.is_of_all(sample);
+        let calls = self.calls.as_ref().filter(|_| !is_of_all);
+        let of_calls = calls.and_then(|calls| sample.call(calls));
+        let waking = self.waking.as_ref().filter(|_| is_of_all == self.of_all);
+        let waking = waking.and_then(|waking| sample.waking(waking));
+        let is_chosen = !is_of_all && sample.id().is_some_and(|id| self.chosen.has(id));
         let chosen = is_chosen.then(|| sample.chosen());
         let all = [of_calls, waking, chosen].into_iter().flatten();
         events.extend(all.map(|said| Event { time: sample.time, ids: sample.ids, said }));
@@ -69,7 +80,7 @@ struct Ring {
     previous: Previous,
 }
 
-/// The last record of a tracepoint. When one thread wakes another, and both are watched, both have it: one says it again.
+/// The last record of a tracepoint. When one thread wakes another, and both are watched, some kernels give it to both.
 #[derive(Default)]
 struct Previous {
     ids: (u32, u32),
@@ -111,7 +122,9 @@ impl Rings {
     pub(super) fn new(is_alone: bool, wanted: Wanted) -> io::Result<Self> {
         let calls = wanted.calls.then(Tracepoints::find).transpose()?;
         let waking = wanted.wakers.then(Waking::find).flatten();
-        let sources = Sources { calls, waking, chosen: wanted.events.clone().unwrap_or_default() };
+        let (of_all, counters) = (waking.is_some(), BTreeSet::new());
+        let chosen = wanted.events.clone().unwrap_or_default();
+        let sources = Sources { calls, waking, of_all, counters, chosen };
         let part = ALL / processors().next_power_of_two();
         let is_large = sources.width() == Width::Wide || wanted.calls;
         let size = if is_large { part.clamp(RING, LARGE) } else { RING };
@@ -141,9 +154,9 @@ impl Rings {
         self.sources.calls.is_some() || self.sources.width() == Width::Wide
     }
 
-    /// Are those known that wake threads?
-    pub(super) fn has_wakers(&self) -> bool {
-        self.sources.waking.is_some()
+    /// Are those known that wake threads: those that are watched, and all others?
+    pub(super) fn has_wakers(&self) -> (bool, bool) {
+        (self.sources.waking.is_some(), self.sources.of_all)
     }
 
     /// Watches a thread, and all that it makes, on each processor. What wakes it is left out if that isn't allowed.
@@ -200,6 +213,7 @@ impl Rings {
         if is_first {
             let ring = self.ring(&mut builder)?;
             self.all.push(Ring { ring, size: self.size, previous: Previous::default() });
+            self.watch_wakers(&builder, at)?;
         } else {
             let counter = self.build(&builder)?;
             self.join(counter, at)?;
@@ -221,6 +235,27 @@ impl Rings {
             self.join(counter, at)?;
         }
         Ok(())
+    }
+
+    /// Watches all that wake threads on a processor, if that's wanted and allowed.
+    fn watch_wakers(&mut self, builder: &Builder<'_>, at: usize) -> io::Result<()> {
+        let Some(waking) = self.sources.waking.filter(|_| self.sources.of_all) else {
+            return Ok(());
+        };
+        let mut builder = builder.clone();
+        builder.event(Tracepoint::with_id(waking.id.into())).any_pid().inherit(false);
+        builder.sample_period(1).context_switch(false).task(false).comm(false).include_kernel();
+        match builder.build() {
+            Ok(counter) => {
+                self.sources.counters.insert(counter.id());
+                self.join(counter, at)
+            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => {
+                self.sources.of_all = false;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The ring of a processor: a small one if large ones aren't allowed.
@@ -269,8 +304,10 @@ impl Rings {
                 let known = events.len();
                 if kind == SAMPLE {
                     let sample = Sample::read(&contents, width);
-                    let is_new =
-                        |one: &Sample<'_>| width == Width::Narrow || !previous.is_again(one);
+                    let sources = &self.sources;
+                    let is_new = |one: &Sample<'_>| {
+                        width == Width::Narrow || sources.is_of_all(one) || !previous.is_again(one)
+                    };
                     if let Some(sample) = sample.filter(is_new) {
                         self.sources.hear(&sample, events);
                     }

@@ -37,6 +37,8 @@ pub(super) struct Waking {
     pub(super) id: u16,
     /// The thread that's woken.
     pub(super) thread: Field,
+    /// Its name.
+    pub(super) name: Field,
     /// Whether it's an interrupt that wakes it.
     pub(super) flags: Field,
 }
@@ -48,7 +50,8 @@ impl Waking {
         let text = std::fs::read_to_string(tracefs.path(WAKING)).ok()?;
         let format = Format::parse(&text);
         let (thread, flags) = (format.field("pid")?, format.field("common_flags")?);
-        Some(Self { id: format.id?, thread, flags })
+        let name = format.field("comm").filter(|name| name.size == 16)?;
+        Some(Self { id: format.id?, thread, name, flags })
     }
 }
 

@@ -13,9 +13,6 @@ use std::time::{Duration, Instant};
 /// Chunks that a trace has room for: a million times.
 const CHUNKS: usize = 512;
 
-/// Bytes of a thread's name: more than any has.
-const NAME: usize = 64;
-
 /// The functions that say why. No function with a hook has such a number.
 pub(super) const SCHEDULED: u32 = 0xff_fffe;
 pub(super) const PREEMPTED: u32 = 0xff_ffff;
@@ -27,6 +24,8 @@ pub(super) struct Waker {
     pub(super) ids: Option<(u32, u32)>,
     /// It's a thread of the program.
     pub(super) is_member: bool,
+    /// Its name up to a zero.
+    pub(super) name: [u8; 16],
     /// In ticks.
     pub(super) ticks: u64,
 }
@@ -52,11 +51,12 @@ pub(super) struct Time {
 }
 
 impl Time {
-    /// The same with what woke the thread, whose name is this.
-    fn woken(&self, waker: &Waker, name: &[u8], rate: u64) -> Vec<u8> {
+    /// The same with what woke the thread.
+    fn woken(&self, waker: &Waker, rate: u64) -> Vec<u8> {
         let nanoseconds = |ticks: u64| u128::from(ticks) * 1_000_000_000 / u128::from(rate.max(1));
         let late = nanoseconds(self.end.saturating_sub(waker.ticks));
-        let name = name.get(..name.len().min(NAME)).unwrap_or_default();
+        let end = waker.name.iter().position(|byte| *byte == 0).unwrap_or(waker.name.len());
+        let name = waker.name.get(..end).unwrap_or_default();
         let mut values = Vec::with_capacity(64);
         let ids = waker.ids.unwrap_or_default();
         values.extend(ids.0.to_ne_bytes());
@@ -121,8 +121,14 @@ impl Waits {
     }
 
     /// A thread is woken. It may be on its way off the processor. Of several, the last one counts: the others came too early.
-    pub(super) fn woken(&mut self, thread: u32, waker: Waker) {
+    pub(super) fn woken(&mut self, thread: u32, mut waker: Waker) {
+        waker.name = self.names.of(&waker);
         self.wakers.insert(thread, waker);
+    }
+
+    /// A thread has this name.
+    pub(super) fn called(&mut self, thread: u32, name: [u8; 16]) {
+        self.names.called(thread, name);
     }
 
     /// Is this thread off the processor?
@@ -158,11 +164,7 @@ impl Waits {
     pub(super) fn write(&mut self, times: &[Time]) {
         let rate = self.trace.field(header::TICKS_PER_SECOND).load(SeqCst);
         self.records.write(times.iter().filter(|time| time.waker.is_none()).map(Time::record));
-        let names = &mut self.names;
-        let woken = times.iter().filter_map(|time| {
-            let waker = time.waker?;
-            Some(time.woken(&waker, names.of(&waker), rate))
-        });
+        let woken = times.iter().filter_map(|time| Some(time.woken(&time.waker?, rate)));
         self.woken.write(woken);
     }
 
@@ -174,32 +176,58 @@ impl Waits {
 
     /// Why later ones aren't in the trace, if there was no room.
     pub(super) fn missing(&self) -> Option<&'static str> {
-        self.records.missing("a million").or_else(|| self.woken.missing("as many as it may have"))
+        self.records.missing("a million").or_else(|| self.woken.missing("half a million"))
     }
 }
 
-/// The names of threads that wake others.
+/// The names of threads that wake others. Those of the program are known from when they were woken themselves.
 #[derive(Default)]
-struct Names(HashMap<u32, (Instant, Vec<u8>)>);
+struct Names {
+    own: HashMap<u32, [u8; 16]>,
+    others: HashMap<u32, (Instant, [u8; 16])>,
+}
 
 impl Names {
+    /// More names aren't kept.
+    const MOST: usize = 4096;
+
+    /// A thread of the program has this name.
+    fn called(&mut self, thread: u32, name: [u8; 16]) {
+        if self.own.len() >= Self::MOST {
+            self.own.clear();
+        }
+        self.own.insert(thread, name);
+    }
+
     /// That of this one, as it was lately. It may have ended; then it has none.
-    fn of(&mut self, waker: &Waker) -> &[u8] {
-        /// How long a name is believed in, and how many are.
+    fn of(&mut self, waker: &Waker) -> [u8; 16] {
+        /// How long a name is believed in.
         const LATELY: Duration = Duration::from_secs(1);
-        const MOST: usize = 4096;
-        let Some((_, thread)) = waker.ids else { return b"interrupt" };
-        if self.0.len() >= MOST {
-            self.0.clear();
+        let Some((_, thread)) = waker.ids else { return named(b"interrupt") };
+        if let Some(name) = self.own.get(&thread).filter(|_| waker.is_member) {
+            return *name;
+        }
+        if self.others.len() >= Self::MOST {
+            self.others.clear();
         }
         let now = Instant::now();
-        let read = || std::fs::read(format!("/proc/{thread}/comm")).unwrap_or_default();
-        let (since, name) = self.0.entry(thread).or_insert_with(|| (now, read()));
+        let read = || {
+            let text = std::fs::read(format!("/proc/{thread}/comm")).unwrap_or_default();
+            named(text.trim_ascii_end())
+        };
+        let (since, name) = self.others.entry(thread).or_insert_with(|| (now, read()));
         if now.duration_since(*since) > LATELY {
             (*since, *name) = (now, read());
         }
-        name.trim_ascii_end()
+        *name
     }
+}
+
+/// A name, as the kernel has it: at most 15 bytes, and zeros.
+fn named(text: &[u8]) -> [u8; 16] {
+    let mut name = [0; 16];
+    name.iter_mut().take(15).zip(text).for_each(|(to, from)| *to = *from);
+    name
 }
 
 /// The values of a time that a thread was off the processor, as the metadata of a trace describes them.
