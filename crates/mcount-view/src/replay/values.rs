@@ -56,10 +56,7 @@ impl<'t> Recorded<'t> {
     ) -> Option<String> {
         let mark = self.mark(call, all, name)?;
         let values = all.filter(|all| !all.is_empty() && self.is_named_mark(call));
-        let shown = |all: &[Named]| match self.is_event(call) {
-            true => fields(all),
-            false => arguments(all),
-        };
+        let shown = |all: &[Named]| if self.is_event(call) { fields(all) } else { arguments(all) };
         Some(values.map_or_else(|| mark.clone(), |all| format!("{mark}({})", shown(all))))
     }
 

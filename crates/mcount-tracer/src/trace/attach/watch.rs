@@ -100,7 +100,7 @@ impl Worker {
     }
 
     /// Has the kernel tell of system calls and context switches, if they're wanted.
-    pub(super) fn watch_kernel(&mut self, wanted: Wanted, instance: Option<Instance>) {
+    pub(super) fn watch_kernel(&mut self, wanted: &Wanted, instance: Option<Instance>) {
         let switches = self.request.scope.switches;
         if wanted.is_nothing() {
             return;
@@ -114,7 +114,7 @@ impl Worker {
                 self.kernel = Some(kernel);
             }
             Err(error) if wanted.is_needed() => {
-                self.notes.push(kernel::why_nothing(&error, &wanted));
+                self.notes.push(kernel::why_nothing(&error, wanted));
             }
             Err(error) if switches == Switches::Wanted => {
                 self.notes.push(kernel::why_not(&error));

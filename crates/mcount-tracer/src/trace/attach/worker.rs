@@ -184,7 +184,7 @@ impl Worker {
             pauses,
             notes,
         };
-        worker.watch_kernel(of_kernel, instance);
+        worker.watch_kernel(&of_kernel, instance);
         thread_names::add_all(&worker.trace, worker.request.process);
         Ok(worker)
     }

@@ -187,7 +187,9 @@ pub(super) fn all(format: &Format) -> Vec<Field> {
 /// The values of an event, as the metadata of a trace describes them.
 pub(super) fn description(fields: &[Field]) -> Vec<u8> {
     let mut bytes = vec![EVENT, 0, kind::NONE];
-    fields.iter().for_each(|field| field.describe(&mut bytes));
+    for field in fields {
+        field.describe(&mut bytes);
+    }
     bytes
 }
 

@@ -108,10 +108,8 @@ impl State {
                 self.woken((thread, name), ids, ticks, is_interrupt);
             }
             Said::Event(what, instruction) => {
-                let is_members = self.members.contains(&ids.1) && self.before != Some(ids.1);
-                if is_members && !self.ours.has(ids, time, (instruction, 0)) {
-                    heard.instants.push(Instant { time: ticks, ids, instruction, what });
-                }
+                let instant = Instant { time: ticks, ids, instruction, what };
+                heard.instants.extend(Some(instant).filter(|one| self.is_own(one, time)));
             }
             Said::Enter(entry) => {
                 let is_ours = self.ours.has(ids, time, (entry.instruction, entry.arguments[0]));
@@ -148,6 +146,13 @@ impl State {
             let ids = (!is_interrupt).then_some(by);
             self.waits.woken(thread, Waker { ids, is_member, name: [0; 16], ticks });
         }
+    }
+
+    /// Is an event at that time, in nanoseconds, one of the program's?
+    fn is_own(&self, Instant { ids, instruction, .. }: &Instant, time: u64) -> bool {
+        self.members.contains(&ids.1)
+            && self.before != Some(ids.1)
+            && !self.ours.has(*ids, time, (*instruction, 0))
     }
 
     /// What is said if it isn't known what wakes threads.

@@ -74,7 +74,7 @@ impl Sources {
 
 /// The ring of a processor.
 struct Ring {
-    ring: Sampler,
+    sampler: Sampler,
     /// Bytes that it has.
     size: usize,
     previous: Previous,
@@ -146,7 +146,7 @@ impl Rings {
     /// What says that there is much to read; nothing where there never is.
     pub(super) fn ears(&self) -> Vec<RawFd> {
         let rings = self.all.iter().filter(|_| self.has_samples());
-        rings.map(|one| one.ring.as_raw_fd()).collect()
+        rings.map(|one| one.sampler.as_raw_fd()).collect()
     }
 
     /// Does the kernel tell of more than when threads are off the processor?
@@ -212,7 +212,7 @@ impl Rings {
         }
         if is_first {
             let ring = self.ring(&mut builder)?;
-            self.all.push(Ring { ring, size: self.size, previous: Previous::default() });
+            self.all.push(Ring { sampler: ring, size: self.size, previous: Previous::default() });
             self.watch_wakers(&builder, at)?;
         } else {
             let counter = self.build(&builder)?;
@@ -281,7 +281,7 @@ impl Rings {
     fn join(&mut self, counter: Counter, at: usize) -> io::Result<()> {
         /// `PERF_EVENT_IOC_SET_OUTPUT`
         const SET_OUTPUT: libc::c_ulong = 0x2405;
-        let Some(Ring { ring, .. }) = self.all.get(at) else { return Ok(()) };
+        let Some(Ring { sampler: ring, .. }) = self.all.get(at) else { return Ok(()) };
         // SAFETY: both descriptors are open.
         let result = unsafe { libc::ioctl(counter.as_raw_fd(), SET_OUTPUT as _, ring.as_raw_fd()) };
         if result != 0 {
@@ -296,7 +296,7 @@ impl Rings {
         let width = self.sources.width();
         let nearly = if width == Width::Wide { NEARLY_WITH_EVENTS } else { NEARLY };
         let mut doubtful: Option<u64> = None;
-        for Ring { ring, size, previous } in &mut self.all {
+        for Ring { sampler: ring, size, previous } in &mut self.all {
             let (mut bytes, mut last) = (0, None);
             while let Some(record) = ring.next_record() {
                 let (kind, misc) = (record.ty(), record.misc());

@@ -212,8 +212,8 @@ impl Names {
         }
         let now = Instant::now();
         let read = || {
-            let text = std::fs::read(format!("/proc/{thread}/comm")).unwrap_or_default();
-            named(text.trim_ascii_end())
+            let text = std::fs::read_to_string(format!("/proc/{thread}/comm"));
+            named(text.unwrap_or_default().trim_end().as_bytes())
         };
         let (since, name) = self.others.entry(thread).or_insert_with(|| (now, read()));
         if now.duration_since(*since) > LATELY {
