@@ -84,7 +84,7 @@ fn check(text: &str) -> usize {
     let own: Vec<_> = own.collect();
     let size = own.iter().map(|(.., offset, size, _)| offset + size).max().unwrap_or(8);
     // Bytes of which many would be below 0, and at the end what is elsewhere.
-    let mut record: Vec<u8> = (0..size).map(|at| (at % 251) as u8 | 0x80).collect();
+    let mut record: Vec<u8> = (0..size).map(|at| at.to_le_bytes()[0] | 0x80).collect();
     let elsewhere = *b"\xf1\xf2\xf3\xf4\xf5\xf6\xf7\xf8";
     for (_, kind, offset, ..) in own.iter().filter(|(_, kind, ..)| kind.contains("_loc ")) {
         let base = if kind.contains("__rel_loc") { offset + 4 } else { 0 };
@@ -166,19 +166,21 @@ fn damaged_records_have_less() {
         let words = [0, 0, a, b, 7, 0x0064_6162];
         words.iter().flat_map(|word: &u32| word.to_ne_bytes()).collect::<Vec<u8>>()
     };
+    // So many bytes, so far from the record's beginning.
+    let place = |size: u32, from: u32| size << 16 | from;
     let values = |record: &[u8]| {
         read_back(text, record).into_iter().map(|one| one.value).collect::<Vec<_>>()
     };
     let text_of = |bytes: &[u8]| Value::Characters { bytes: bytes.to_vec(), is_cut: false };
     let nothing = Value::List { elements: Vec::new(), count: 0, is_bad: false, is_map: false };
-    let whole = values(&record(4 << 16 | 20, 0));
+    let whole = values(&record(place(4, 20), 0));
     assert_eq!(whole, [text_of(b"bad"), nothing.clone(), Value::Signed(7)]);
-    for wrong in [u32::MAX, 0xffff, 5 << 16 | 20, 1 << 16 | 24, 0xffff_0000] {
+    for wrong in [u32::MAX, 0xffff, place(5, 20), place(1, 24), 0xffff_0000] {
         let found = values(&record(wrong, wrong));
         assert_eq!(found[2], Value::Signed(7), "{wrong:#x}");
     }
     // A text is cut where there's no more room for it.
-    let mut long = record(2000 << 16 | 24, 0);
+    let mut long = record(place(2000, 24), 0);
     long.extend([b'x'; 2000]);
     let found = values(&long);
     assert!(matches!(&found[0], Value::Characters { bytes, is_cut: true } if bytes.len() > 900));
