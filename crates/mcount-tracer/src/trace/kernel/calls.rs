@@ -1,6 +1,6 @@
 //! Makes calls of a trace from the beginnings and ends of system calls that the kernel reports, and from what it calls in them.
 
-use super::chunks::{Chunks, encoded};
+use super::chunks::{Chunks, KERNEL, chunks_of, encoded, record};
 use super::events::Entry;
 use super::functions::{Described as Functions, Inner};
 use super::symbols::Symbols;
@@ -11,15 +11,6 @@ use mcount_trace::layout::{chunk, end, told};
 use mcount_trace::{Function, Signature};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The module of all functions of the kernel.
-pub(super) const KERNEL: u32 = u32::MAX;
-
-/// Chunks that a trace has room for: a gigabyte.
-const CHUNKS: usize = 1 << 14;
-
-/// In a ring, as many at least.
-const CHUNKS_OF_RING: usize = 8;
 
 /// The first numbers of system calls as functions of the trace, for 64-bit programs and for others. No function with a hook has such
 /// a number.
@@ -230,12 +221,6 @@ impl Calls {
     }
 }
 
-/// How many chunks there may be in a trace, or in a ring of so many.
-pub(super) fn chunks_of(ring: u64) -> usize {
-    let of_ring = usize::try_from(ring).unwrap_or(CHUNKS).clamp(CHUNKS_OF_RING, CHUNKS);
-    if ring == 0 { CHUNKS } else { of_ring }
-}
-
 /// A call that doesn't return.
 fn unfinished(ids: (u32, u32), open: Open, end: u64, how: u32) -> Option<Call> {
     let Open { start, entry, is_ours, inside, .. } = open;
@@ -260,25 +245,6 @@ impl Call {
         let how = self.how << 24 | described.function;
         record((self.start, self.end), self.ids, how, &values)
     }
-}
-
-/// A record: when it began and ended, by which process and thread, its function and how it ended, and its values.
-pub(super) fn record(
-    (start, end): (u64, u64),
-    ids: (u32, u32),
-    how: u32,
-    values: &[u8],
-) -> Vec<u8> {
-    let mut record = Vec::with_capacity(told::HEAD + values.len() + told::ALIGNMENT);
-    record.extend(start.to_ne_bytes());
-    record.extend(end.to_ne_bytes());
-    record.extend(ids.0.to_ne_bytes());
-    record.extend(ids.1.to_ne_bytes());
-    record.extend(how.to_ne_bytes());
-    record.extend(u32::try_from(values.len()).unwrap_or(0).to_ne_bytes());
-    record.extend(values);
-    record.resize(record.len().next_multiple_of(told::ALIGNMENT), 0);
-    record
 }
 
 /// Puts into the trace what the system call with this number is called, and what it takes and returns.

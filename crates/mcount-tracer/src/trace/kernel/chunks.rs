@@ -2,9 +2,18 @@
 
 use crate::trace::room::Shared;
 use mcount_trace::Entry;
-use mcount_trace::layout::CHUNK_SIZE;
+use mcount_trace::layout::{CHUNK_SIZE, told};
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// The module of all functions of the kernel.
+pub(super) const KERNEL: u32 = u32::MAX;
+
+/// Chunks that a trace has room for: a gigabyte.
+const CHUNKS: usize = 1 << 14;
+
+/// In a ring, as many at least.
+const CHUNKS_OF_RING: usize = 8;
 
 /// Where records of one kind go.
 pub(super) struct Chunks {
@@ -113,4 +122,29 @@ pub(super) fn encoded<'e>(entry: impl Into<Entry<'e>>) -> Vec<u8> {
 /// A chunk without anything in it.
 fn nothing() -> Vec<u8> {
     vec![0; usize::try_from(CHUNK_SIZE).unwrap_or(0)]
+}
+
+/// How many chunks there may be in a trace, or in a ring of so many.
+pub(super) fn chunks_of(ring: u64) -> usize {
+    let of_ring = usize::try_from(ring).unwrap_or(CHUNKS).clamp(CHUNKS_OF_RING, CHUNKS);
+    if ring == 0 { CHUNKS } else { of_ring }
+}
+
+/// A record: when it began and ended, by which process and thread, its function and how it ended, and its values.
+pub(super) fn record(
+    (start, end): (u64, u64),
+    ids: (u32, u32),
+    how: u32,
+    values: &[u8],
+) -> Vec<u8> {
+    let mut record = Vec::with_capacity(told::HEAD + values.len() + told::ALIGNMENT);
+    record.extend(start.to_ne_bytes());
+    record.extend(end.to_ne_bytes());
+    record.extend(ids.0.to_ne_bytes());
+    record.extend(ids.1.to_ne_bytes());
+    record.extend(how.to_ne_bytes());
+    record.extend(u32::try_from(values.len()).unwrap_or(0).to_ne_bytes());
+    record.extend(values);
+    record.resize(record.len().next_multiple_of(told::ALIGNMENT), 0);
+    record
 }

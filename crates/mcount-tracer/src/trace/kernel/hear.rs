@@ -80,18 +80,7 @@ impl State {
                 self.waits.switches += 1;
                 heard.times.extend(self.waits.on(ids, ticks));
             }
-            Said::New { maker } => {
-                self.new_threads += 1;
-                self.waits.begun(ids.1);
-                self.members.insert(ids.1);
-                self.ours.forked(ids.0, maker, time);
-                if let Some(calls) = &mut self.calls {
-                    calls.begun(ids.1);
-                }
-                if let Some(inner) = &mut self.inner {
-                    inner.remove(&ids.1);
-                }
-            }
+            Said::New { maker } => self.made(ids, maker, time),
             Said::Lost(count) => {
                 self.lost.add(count, ticks);
                 self.forget_open();
@@ -129,6 +118,20 @@ impl State {
                 let calls = self.calls.as_mut();
                 heard.calls.extend(calls.and_then(|calls| calls.ended(ids, ticks)));
             }
+        }
+    }
+
+    /// `maker` made this thread, at that time of the kernel's clock.
+    fn made(&mut self, ids: (u32, u32), maker: u32, time: u64) {
+        self.new_threads += 1;
+        self.waits.begun(ids.1);
+        self.members.insert(ids.1);
+        self.ours.forked(ids.0, maker, time);
+        if let Some(calls) = &mut self.calls {
+            calls.begun(ids.1);
+        }
+        if let Some(inner) = &mut self.inner {
+            inner.remove(&ids.1);
         }
     }
 

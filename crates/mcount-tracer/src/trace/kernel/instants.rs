@@ -1,8 +1,7 @@
 //! Events that the user chose (`--events`), on their way into the trace.
 
-use super::calls::{KERNEL, chunks_of, record};
 use super::chosen::{Chosen, PAGE_FAULTS, Point};
-use super::chunks::{Chunks, encoded};
+use super::chunks::{Chunks, KERNEL, chunks_of, encoded, record};
 use super::fields;
 use crate::trace::room::Shared;
 use mcount_trace::layout::{chunk, kind};

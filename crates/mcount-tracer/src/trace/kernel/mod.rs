@@ -34,8 +34,9 @@ mod tracepoints;
 mod waits;
 
 use self::beginnings::Beginnings;
-use self::calls::{Call, Calls, KERNEL};
+use self::calls::{Call, Calls};
 pub(super) use self::chosen::Chosen;
+use self::chunks::KERNEL;
 use self::events::Event;
 use self::functions::{Functions, Inner};
 pub(super) use self::instance::Instance;

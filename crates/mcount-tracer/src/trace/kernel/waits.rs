@@ -1,7 +1,7 @@
 //! When threads are off the processor, on its way into the trace.
 
-use super::calls::record;
 use super::chunks::Chunks;
+use super::chunks::record;
 use super::fields::FIELD;
 use crate::trace::room::Shared;
 use mcount_trace::layout::{chunk, header, kind, off_cpu};

@@ -1,7 +1,8 @@
 //! Records of tracepoints, on their way into a trace and out of it again.
 
 use super::super::tracefs::Tracefs;
-use super::*;
+use super::{Form, LONG, Number, Place, all, description, values};
+use crate::trace::kernel::format::Format;
 use mcount_trace::{Function, Named, Signature, Trace, Value};
 
 /// A record in a trace, as readers find it.
