@@ -99,7 +99,9 @@ fn room() -> Room {
 #[test]
 fn keys_and_screens() {
     let terminal = Terminal::start(room(), &format!("'{MCOUNT}' tui t.mcount"));
-    let screen = terminal.expect("shop::parse");
+    terminal.expect("shop::parse");
+    // While the trace is read, the second line says how far that is.
+    let screen = terminal.expect("Source\n\n");
     let expected = [
         "t.mcount   1 Tree   2 Timeline   3 Functions   4 Source",
         "",

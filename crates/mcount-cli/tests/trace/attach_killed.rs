@@ -74,7 +74,9 @@ fn check_by(kind: &'static str, lot: &mut Lot) -> Result<(), String> {
     let flags = &["-O2", "-pthread", "-fpatchable-function-entry=5"];
     let program = room.compile("gcc", flags, "stands.c")?;
     let is_every = std::env::var_os("MCOUNT_EVERY_CALL").is_some();
-    for threads in ["1", "4", "100"].into_iter().take(if is_every { 3 } else { 2 }) {
+    let only = std::env::var("MCOUNT_THREADS").ok();
+    let counts = ["1", "4", "100"].into_iter().take(if is_every { 3 } else { 2 });
+    for threads in counts.filter(|count| only.as_ref().is_none_or(|only| only == count)) {
         for command in COMMANDS {
             let place = Place { room: &room, program: &program, kind, threads, command };
             let made = place.calls()?;

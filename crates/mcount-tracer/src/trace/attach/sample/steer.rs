@@ -87,6 +87,7 @@ impl Steering {
     /// What this process has used so far is no window's.
     pub(super) fn begin(&mut self) {
         self.own_then = own_time();
+        self.own_first = self.own_then;
     }
 
     /// How long the next gap is.
