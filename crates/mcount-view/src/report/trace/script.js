@@ -311,7 +311,7 @@ const colours = (() => {
     return lane;
   });
 
-  const drawn = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const drawn = document.createRange().createContextualFragment("<svg></svg>").firstChild;
   drawn.setAttribute("class", "arrows");
   drawn.setAttribute("aria-hidden", "true");
   if (data.arrows.length) view.append(drawn);
