@@ -83,7 +83,10 @@ fn declaration(text: &str) -> Option<(String, String)> {
         return Some((format!("{before}(*){rest}"), name.to_owned()));
     }
     let (kind, name) = text.rsplit_once(' ')?;
-    Some((kind.trim().to_owned(), name.to_owned()))
+    // `void *name`, too.
+    let bare = name.trim_start_matches('*');
+    let stars = name.get(..name.len() - bare.len()).unwrap_or_default();
+    Some((format!("{} {stars}", kind.trim()).trim_end().to_owned(), bare.to_owned()))
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ fn read_back(text: &str, record: &[u8]) -> Vec<Named> {
     let calls: Vec<_> = trace.calls().collect();
     assert_eq!(calls.len(), 1);
     assert!(reader.is_event(5) && reader.is_named_mark(5));
-    reader.arguments(&calls[0]).unwrap_or_else(|| panic!("{text}"))
+    // Nothing, if the record ends before its first field.
+    reader.arguments(&calls[0]).unwrap_or_default()
 }
 
 /// A field as a line of a format says: name, type with the counts, offset, size, sign.
@@ -134,7 +135,8 @@ fn types_of_fields() {
         ("char a[16]", 16, true, Form::Characters(16)),
         ("char a[2][8]", 16, true, Form::Array(Signed(1), vec![2, 8])),
         ("u16 a[2][3]", 12, false, Form::Array(Unsigned(2), vec![2, 3])),
-        ("void *a[2]", 2 * long, false, bytes(2 * long)),
+        ("void *a", long, false, Form::Number(Pointer(long))),
+        ("void *a[2]", 2 * long, false, Form::Array(Pointer(long), vec![2])),
         ("int a[MOST]", 8, true, bytes(8)),
         ("int a[3]", 8, true, bytes(8)),
         ("int a[0]", 0, true, bytes(0)),
@@ -188,6 +190,7 @@ fn damaged_records_have_less() {
     assert_eq!(found[2], Value::Signed(7));
     for size in 0..20 {
         let found = values(&record(0, 0)[..size]);
-        assert_eq!(found[2], Value::Missing, "{size}");
+        let is_short = size < 12;
+        assert_eq!(found.get(2), Some(&Value::Missing).filter(|_| !is_short), "{size}");
     }
 }
