@@ -368,11 +368,12 @@ const colours = (() => {
       const { canvas, tall } = threads[lane];
       return Math.round((place(time) - from) * scale) + " " + (canvas.offsetTop + (lane < other[0] ? tall : 0));
     };
-    const lines = shown.length > ARROWS ? [] : shown.map(([one, other]) => "M" + at(one, other) + "L" + at(other, one));
+    // Its head points down or up, as its threads lie.
+    const head = (one, other) => (one[0] < other[0] ? "m-3-6l3 6l3-6" : "m-3 6l3-6l3 6");
+    const lines = shown.length > ARROWS ? [] : shown.map(([one, other]) => "M" + at(one, other) + "L" + at(other, one) + head(one, other));
     drawn.style.width = wide + "px";
     drawn.style.height = view.scrollHeight + "px";
-    drawn.innerHTML = "<defs><marker id='head' refX='6' refY='3' markerWidth='7' markerHeight='6' orient='auto'><path d='M0 0L6 3L0 6z'/></marker></defs>" +
-      lines.map((line) => "<path d='" + line + "' marker-end='url(#head)'/>").join("");
+    drawn.innerHTML = lines.map((line) => "<path d='" + line + "'/>").join("");
   }
 
   // A dashed line where a pause is hidden.
