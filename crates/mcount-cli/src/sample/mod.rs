@@ -183,9 +183,10 @@ impl Table {
 
 impl Observer for Table {
     fn begin(&mut self, functions: Vec<Named>, cost: f64) {
-        self.functions = functions.into_iter().map(|named| (named.number, named)).collect();
         self.cost = cost;
         self.sample = Sample::new(1, cost);
+        self.sample.set_groups(functions.iter().map(|named| (named.number, named.group)));
+        self.functions = functions.into_iter().map(|named| (named.number, named)).collect();
     }
 
     fn open(&mut self, window: Opened) {
@@ -199,6 +200,7 @@ impl Observer for Table {
             start: window.start,
             length: window.length,
             gap: window.gap,
+            group: window.group,
             chances: window.lots.iter().map(chance).collect(),
             load: Load { used: window.used, elapsed: window.elapsed },
         });

@@ -15,7 +15,7 @@ const UNSURE: f64 = 0.2;
 /// One in twenty intervals lacks the truth.
 const ODDS: f64 = 0.05;
 
-/// Sums over all windows.
+/// Sums over the windows of a group.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Windows {
     pub(super) count: u64,

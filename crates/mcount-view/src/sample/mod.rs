@@ -32,7 +32,7 @@ pub struct Chance {
     pub is_armed: bool,
 }
 
-/// A window: all chosen functions were armed.
+/// A window: all functions of its group were armed.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
     /// Ticks when it began.
@@ -41,7 +41,9 @@ pub struct Window {
     pub length: u64,
     /// The mean of the gaps at that time, in seconds.
     pub gap: f64,
-    /// Functions that aren't armed in every window.
+    /// The group whose functions were armed, drawn among all groups.
+    pub group: u32,
+    /// Functions of the group that aren't armed in every window of it.
     pub chances: Vec<Chance>,
     /// What the program used meanwhile.
     pub load: Load,
@@ -132,8 +134,11 @@ pub struct Sample {
     windows: VecDeque<Kept>,
     /// Windows and functions in `windows`.
     cells: usize,
-    /// Of all windows.
-    all: bounds::Windows,
+    count: u64,
+    /// The groups of functions that aren't in group 0.
+    groups: HashMap<u32, u32>,
+    /// The windows of each group.
+    all: HashMap<u32, bounds::Windows>,
     functions: HashMap<u32, Sums>,
     threads: HashMap<u32, Inside>,
     /// Calls that began in the last window, by thread and function.
@@ -160,7 +165,9 @@ impl Sample {
             cost,
             windows: VecDeque::new(),
             cells: 0,
-            all: bounds::Windows::default(),
+            count: 0,
+            groups: HashMap::default(),
+            all: HashMap::default(),
             functions: HashMap::default(),
             threads: HashMap::default(),
             newest: HashMap::default(),
@@ -175,10 +182,15 @@ impl Sample {
         self.tick = 1.0 / rate.max(1) as f64;
     }
 
+    /// The groups of functions. Each window has one group, drawn by lot: to a function there are no other windows.
+    pub fn set_groups(&mut self, groups: impl IntoIterator<Item = (u32, u32)>) {
+        self.groups.extend(groups.into_iter().filter(|(_, group)| *group != 0));
+    }
+
     /// How many windows there were.
     #[must_use]
     pub fn windows(&self) -> u64 {
-        self.all.count
+        self.count
     }
 
     /// Calls that took so long that their window was no longer known.
@@ -192,7 +204,8 @@ impl Sample {
         self.settle();
         let seconds = self.seconds(window.length).max(f64::MIN_POSITIVE);
         let weight = Weight { window: window.gap, call: window.gap / seconds };
-        self.all.add(weight.window);
+        self.count += 1;
+        self.all.entry(window.group).or_default().add(weight.window);
         for chance in &window.chances {
             self.functions.entry(chance.function).or_default().adjust(*chance, weight.window);
         }
@@ -252,7 +265,7 @@ impl Sample {
     fn window_of(&mut self, start: u64) -> Option<(bool, usize)> {
         let at = self.windows.partition_point(|kept| kept.start <= start).checked_sub(1);
         let Some(at) = at else {
-            self.forgotten += u64::from(self.all.count > self.windows.len() as u64);
+            self.forgotten += u64::from(self.count > self.windows.len() as u64);
             return None;
         };
         let is_in = self.windows.get(at).is_some_and(|kept| start < kept.end);
@@ -285,8 +298,11 @@ impl Sample {
         self.settle();
         let slowed = self.load.slowed(outside);
         let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
-        let row =
-            |(function, sums): (&u32, &Sums)| sums.row(*function, &self.all, slowed, self.cost);
+        let row = |(function, sums): (&u32, &Sums)| {
+            let group = self.groups.get(function).copied().unwrap_or(0);
+            let all = self.all.get(&group).copied().unwrap_or_default();
+            sums.row(*function, &all, slowed, self.cost)
+        };
         let mut rows: Vec<Row> = seen.map(row).collect();
         rows.sort_unstable_by_key(|row| row.function);
         rows

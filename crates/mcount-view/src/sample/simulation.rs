@@ -113,9 +113,16 @@ enum Manner {
     /// There are fewer where much is called.
     Steered,
     /// Functions are armed by lot.
+    ByLot,
+    /// A window has one of two groups.
     InGroups,
     /// Calls before the window count, too: that's wrong.
     Wrong,
+}
+
+/// Callers and callees are apart.
+fn group_of(function: u32) -> u32 {
+    u32::from(function == 2)
 }
 
 /// What a sample says that was made with this seed.
@@ -123,6 +130,9 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> Vec<Row> {
     const LENGTH: f64 = 0.004;
     let mut random = Random(seed);
     let mut sample = Sample::new(RATE, 0.0);
+    if manner == Manner::InGroups {
+        sample.set_groups([0, 1, 2, 3].map(|function| (function, group_of(function))));
+    }
     let (mut now, mut gap, mut usual) = (0.0, 0.15, 0.0);
     let mut begun: Vec<Ended> = Vec::new();
     loop {
@@ -136,7 +146,7 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> Vec<Row> {
         let ended = begun.partition_point(|call| call.end < start);
         begun.drain(..ended).for_each(|call| sample.add(&call));
         let mut chances = Vec::new();
-        if manner == Manner::InGroups {
+        if manner == Manner::ByLot {
             let mut chance = |function, chance| {
                 let is_armed = random.part() < chance;
                 chances.push(Chance { function, chance, is_armed });
@@ -144,14 +154,16 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> Vec<Row> {
             chance(1, 0.4);
             chance(2, 0.7);
         }
+        let group = if manner == Manner::InGroups { u32::from(random.part() < 0.5) } else { 0 };
         let is_armed = |call: &&Ended| {
-            chances.iter().all(|chance| chance.function != call.function || chance.is_armed)
+            (manner != Manner::InGroups || group_of(call.function) == group)
+                && chances.iter().all(|chance| chance.function != call.function || chance.is_armed)
         };
         let early = if manner == Manner::Wrong { length / 8 } else { 0 };
         let new = stream.between(start - early.min(start), start + length);
         let moved = |call: &Ended| Ended { start: call.start.max(start), ..*call };
         begun.extend(new.iter().filter(is_armed).map(moved));
-        sample.open(Window { start, length, gap, chances, load: Load::default() });
+        sample.open(Window { start, length, gap, group, chances, load: Load::default() });
         if manner == Manner::Steered {
             usual += 0.1 * (to_float(new.len() as u64) - usual);
             gap = 0.1 + 0.05 * usual.min(4.0);
@@ -208,7 +220,7 @@ fn cover(stream: &Stream, manner: Manner, repetitions: u64) -> Cover {
 fn intervals_hold_the_truth_as_often_as_they_say() {
     for (seed, threads, busy) in [(1, 4, 0.0005), (2, 1, 0.0002)] {
         let stream = Stream::new(seed, threads, busy);
-        for manner in [Manner::Plain, Manner::Steered, Manner::InGroups] {
+        for manner in [Manner::Plain, Manner::Steered, Manner::ByLot, Manner::InGroups] {
             let Cover { held, worst } = cover(&stream, manner, 250);
             let is_right = held.iter().all(|part| (0.93..=0.97).contains(part));
             assert!(is_right && worst < 3.5, "{seed} {manner:?}: {held:?}, {worst}");
@@ -230,7 +242,7 @@ fn recording_does_not_count() {
         for window in 0..100_u64 {
             let (start, length) = (window * RATE + 7, 10_000);
             let load = Load { used: used_in * 0.001, elapsed: 0.001 };
-            sample.open(Window { start, length, gap: 1.0, chances: Vec::new(), load });
+            sample.open(Window { start, length, gap: 1.0, group: 0, chances: Vec::new(), load });
             for call in (start..start + length).step_by(apart) {
                 sample.add(&Ended {
                     thread: 0,
@@ -257,7 +269,7 @@ fn calls_count_if_they_begin_in_a_window() {
     let mut sample = Sample::new(RATE, 0.0);
     let open = |sample: &mut Sample, start| {
         let (chances, load) = (Vec::new(), Load::default());
-        sample.open(Window { start, length: 100, gap: 1.0, chances, load });
+        sample.open(Window { start, length: 100, gap: 1.0, group: 0, chances, load });
     };
     let add = |sample: &mut Sample, start, end| {
         sample.add(&Ended { thread: 0, process: 1, function: 1, start, end, how: None });

@@ -7,8 +7,8 @@
 mod steer;
 mod window;
 
-use self::steer::Steering;
-use self::window::Window;
+use self::steer::{Groups, Steering};
+use self::window::{Armed, Window};
 use super::worker::{Worker, handle, inner_id, processes_with};
 use crate::files;
 use crate::trace::budget::{self, Budget};
@@ -41,6 +41,8 @@ pub struct Named {
     pub function: Arc<str>,
     /// The path of its module.
     pub module: Arc<str>,
+    /// The number of its group. A window has one of the groups.
+    pub group: u32,
 }
 
 /// A function that isn't armed in every window, as it's called too often for that.
@@ -54,7 +56,7 @@ pub struct Lot {
     pub is_armed: bool,
 }
 
-/// A window that has closed. All functions were armed in it, but for those whose lot says otherwise.
+/// A window that has closed. All functions of its group were armed in it, but for those whose lot says otherwise.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Opened {
     /// Ticks when it began.
@@ -65,7 +67,9 @@ pub struct Opened {
     pub rate: u64,
     /// The mean of the gap before it, in seconds.
     pub gap: f64,
-    /// Functions that aren't armed in every window.
+    /// The number of its group, which was drawn among all of them.
+    pub group: u32,
+    /// Functions of the group that aren't armed in every window of it.
     pub lots: Vec<Lot>,
     /// Seconds of processor time that the program used in it.
     pub used: f64,
@@ -94,7 +98,7 @@ pub struct Progress {
 
 /// Takes what windows have.
 pub trait Observer {
-    /// It begins: these functions, and what recording one call costs the program, in seconds.
+    /// It begins: these functions in their groups, and what recording one call costs the program, in seconds.
     fn begin(&mut self, functions: Vec<Named>, cost: f64);
     /// A window has closed.
     fn open(&mut self, window: Opened);
@@ -168,10 +172,16 @@ impl Worker {
         let now = Instant::now();
         let mut observer = sampling.observer;
         let cost = Budget::new(sampling.cost).cost_of(1);
-        observer.begin(self.named(), cost);
+        let functions = self.names();
+        let groups = Groups::new(functions.len(), sampling.seed);
+        let named = |(number, (function, module))| {
+            let group = groups.of(number);
+            Named { number, function, module, group }
+        };
+        observer.begin(functions.into_iter().map(named).collect(), cost);
         let mut sampler = Sampler {
             observer,
-            steering: Steering::new(sampling.cost, sampling.seed, cost),
+            steering: Steering::new(sampling.cost, (sampling.seed, groups), cost),
             follower: Follower::new(),
             process: inner_id(self.request.process).cast_unsigned(),
             known: BTreeSet::new(),
@@ -189,14 +199,9 @@ impl Worker {
         done.and(shown)
     }
 
-    fn named(&self) -> Vec<Named> {
-        let names = self.names().into_iter();
-        names.map(|(number, (function, module))| Named { number, function, module }).collect()
-    }
-
     fn sample_by(&mut self, sampler: &mut Sampler, ends: (&File, &OwnedFd)) -> io::Result<()> {
         let deadline = self.request.duration.map(|duration| Instant::now() + duration);
-        let switches = self.session.switches()?;
+        let switches = sampler.steering.groups.split(self.session.switches()?);
         // What was called until all were idle is in no window.
         sampler.look(self);
         sampler.steering.begin();
@@ -214,12 +219,14 @@ impl Worker {
                 return self.rest(sampler, ends, deadline).map(|_| ());
             }
             sampler.steering.outside(rest.end(self));
-            let lots = sampler.steering.lots();
-            let window = Window::open(self, &switches, &lots)?;
+            let (group, lots) = sampler.steering.draw();
+            let switches = switches.get(&group).map(Vec::as_slice).unwrap_or_default();
+            let armed = Armed::of(&sampler.steering.groups, group, &lots);
+            let window = Window::open(self, switches, armed)?;
             end = window.end(length);
             let woken = self.wait_until(ends, end);
             let ticks = self.trace.ticks_in(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
-            let closed = window.close(self, &switches, (lots, ticks))?;
+            let closed = Opened { lots, ..window.close(self, switches, ticks)? };
             rest = Rest::begin(self);
             if woken != Woken::Time || !self.session.is_there() {
                 return Ok(());
@@ -339,10 +346,10 @@ impl Sampler {
     /// Takes in a window.
     fn take(&mut self, worker: &Worker, mut closed: Opened) {
         self.steering.closed(&mut closed);
-        let lots = closed.lots.clone();
+        let (group, lots) = (closed.group, closed.lots.clone());
         self.observer.open(closed);
         let (seen, missed) = (self.missed, self.look(worker));
-        self.steering.counted(&lots, missed > seen);
+        self.steering.counted((group, &lots), missed > seen);
     }
 
     /// Reads what is new; how many calls were missed so far.

@@ -5,11 +5,12 @@
 //! estimate wrong. It's the same with functions that are called so often that windows would slow the program down much: they're armed by lot, and
 //! count for more.
 
+use super::super::sites::Switch;
 use super::{Lot, Opened};
 use mcount_trace::Ended;
 use nix::libc;
-use std::collections::HashMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
 
 /// The shortest and the longest window, and the first one, in seconds.
 const LENGTHS: [f64; 3] = [0.0002, 0.02, 0.001];
@@ -22,13 +23,37 @@ const CROWDED: f64 = 0.2;
 /// The smallest chance.
 const LEAST: f64 = 1.0 / 32.0;
 
-/// What is known of a function.
+/// So many functions are armed in a window at most, on average. Arming one takes some microseconds, in which the others are already recorded.
+const GROUP: usize = 256;
+
+/// Functions in groups of about the same size. Which ones are together is random.
 #[derive(Debug, Clone, Copy)]
-struct Rate {
-    /// Calls in the newest window.
-    newest: u32,
-    /// Calls in a second.
-    mean: f64,
+pub(super) struct Groups {
+    count: u32,
+    seed: u64,
+}
+
+impl Groups {
+    /// Of so many functions.
+    pub(super) fn new(functions: usize, seed: u64) -> Self {
+        let count = u32::try_from(functions.div_ceil(GROUP)).unwrap_or(u32::MAX);
+        Self { count: count.max(1), seed }
+    }
+
+    /// The one that has this function.
+    pub(super) fn of(&self, function: u32) -> u32 {
+        let random = Random(self.seed.wrapping_add(u64::from(function) << 32)).next();
+        u32::try_from(random % u64::from(self.count)).unwrap_or(0)
+    }
+
+    /// Hooks by their groups.
+    pub(super) fn split(&self, switches: Vec<Switch>) -> BTreeMap<u32, Vec<Switch>> {
+        let mut groups: BTreeMap<u32, Vec<Switch>> = BTreeMap::new();
+        for switch in switches {
+            groups.entry(self.of(switch.function)).or_default().push(switch);
+        }
+        groups
+    }
 }
 
 /// What sampling may cost, and has cost.
@@ -40,28 +65,38 @@ pub(super) struct Steering {
     call: f64,
     gap: f64,
     length: f64,
-    /// A window's recording, and what this process takes for it, in seconds.
+    /// What a window takes, in seconds: recording, what this process does however many calls there are, and what it does for calls.
     recording: f64,
-    own: f64,
+    arming: f64,
+    reading: f64,
     /// The program's processor time in a second.
     load: f64,
-    rates: HashMap<u32, Rate>,
+    pub(super) groups: Groups,
+    /// Calls in a second, by group, then by function.
+    rates: HashMap<u32, HashMap<u32, f64>>,
+    /// Calls of functions in the newest window.
+    seen: HashMap<u32, u32>,
     /// Ticks, of the newest window.
     newest: (u64, u64),
-    lots: Vec<Lot>,
+    /// By group.
+    lots: HashMap<u32, Vec<Lot>>,
     /// Calls in the newest window, and in all.
     calls: u64,
     all_calls: u64,
     /// Seconds outside windows: processor time, and time.
     outside: (f64, f64),
     inside: f64,
-    /// This process's time at the end of the last window.
+    /// This process's time when all calls of the last window had been read, and those of this one are about to be.
     own_then: f64,
+    own_armed: f64,
     own_first: f64,
+    began: Instant,
+    /// How many windows there were.
+    windows: u64,
 }
 
 impl Steering {
-    pub(super) fn new(cost: f64, seed: u64, call: f64) -> Self {
+    pub(super) fn new(cost: f64, (seed, groups): (u64, Groups), call: f64) -> Self {
         let own = own_time();
         Self {
             cost,
@@ -70,17 +105,23 @@ impl Steering {
             gap: GAPS[2],
             length: LENGTHS[2],
             recording: 0.0,
-            own: cost * GAPS[2],
+            arming: 0.0,
+            reading: 0.0,
             load: 0.0,
+            groups,
             rates: HashMap::new(),
+            seen: HashMap::new(),
             newest: (0, 0),
-            lots: Vec::new(),
+            lots: HashMap::new(),
             calls: 0,
             all_calls: 0,
             outside: (0.0, 0.0),
             inside: 0.0,
             own_then: own,
+            own_armed: own,
             own_first: own,
+            began: Instant::now(),
+            windows: 0,
         }
     }
 
@@ -88,6 +129,7 @@ impl Steering {
     pub(super) fn begin(&mut self) {
         self.own_then = own_time();
         self.own_first = self.own_then;
+        self.began = Instant::now();
     }
 
     /// How long the next gap is.
@@ -100,13 +142,15 @@ impl Steering {
         Duration::from_secs_f64(self.length)
     }
 
-    /// The functions that aren't armed in every window, with what they have drawn for the next one.
-    pub(super) fn lots(&mut self) -> Vec<Lot> {
-        let mut lots = self.lots.clone();
+    /// The group of the next window, and its functions that aren't armed in every one, with what they have drawn.
+    pub(super) fn draw(&mut self) -> (u32, Vec<Lot>) {
+        let group = self.random.next() % u64::from(self.groups.count);
+        let group = u32::try_from(group).unwrap_or(0);
+        let mut lots = self.lots.get(&group).cloned().unwrap_or_default();
         for lot in &mut lots {
             lot.is_armed = self.random.part() < lot.chance;
         }
-        lots
+        (group, lots)
     }
 
     /// The program used so many seconds of processor time in a gap of so many.
@@ -134,7 +178,8 @@ impl Steering {
         self.newest = (window.start, window.start.saturating_add(window.length));
         self.inside += window.used;
         self.calls = 0;
-        self.rates.values_mut().for_each(|rate| rate.newest = 0);
+        self.seen.clear();
+        self.own_armed = own_time();
     }
 
     /// A call has ended.
@@ -142,52 +187,73 @@ impl Steering {
         self.calls += 1;
         self.all_calls += 1;
         if (self.newest.0..self.newest.1).contains(&call.start) {
-            self.rates.entry(call.function).or_insert(Rate { newest: 0, mean: 0.0 }).newest += 1;
+            *self.seen.entry(call.function).or_default() += 1;
         }
     }
 
     /// All calls of the newest window were seen that ended in time. `has_missed`: others were lost.
-    pub(super) fn counted(&mut self, lots: &[Lot], has_missed: bool) {
+    pub(super) fn counted(&mut self, (group, lots): (u32, &[Lot]), has_missed: bool) {
         let own = own_time();
-        let mix = |mean: &mut f64, new: f64| {
-            *mean = if *mean == 0.0 { new } else { *mean + NEW * (new - *mean) };
-        };
+        self.windows += 1;
+        // The first ones count alike.
+        let part = NEW.max(1.0 / float(self.windows));
+        let mix = |mean: &mut f64, new: f64| *mean += part * (new - *mean);
         mix(&mut self.recording, float(self.calls) * self.call);
-        mix(&mut self.own, own - self.own_then);
+        mix(&mut self.arming, self.own_armed - self.own_then);
+        mix(&mut self.reading, own - self.own_armed);
         self.own_then = own;
-        for (function, rate) in &mut self.rates {
+        let rates = self.rates.entry(group).or_default();
+        for function in self.seen.keys() {
+            rates.entry(*function).or_insert(0.0);
+        }
+        for (function, rate) in rates {
             let is_armed = |lot: &Lot| lot.function != *function || lot.is_armed;
             if lots.iter().all(is_armed) {
-                mix(&mut rate.mean, f64::from(rate.newest) / self.length);
+                let calls = self.seen.get(function).copied().unwrap_or(0);
+                let new = f64::from(calls) / self.length;
+                *rate += if *rate == 0.0 { new } else { NEW * (new - *rate) };
             }
         }
-        self.choose_lots();
+        self.choose_lots(group);
+        self.choose_times(has_missed);
+    }
+
+    /// Chooses how long windows and gaps are.
+    fn choose_times(&mut self, has_missed: bool) {
         // What recording takes, as seconds of the program's time; nothing of a program that only waits.
-        let recording = self.recording / self.load.max(0.01);
+        let load = self.load.max(0.01);
+        let of_calls = self.recording / load + self.reading;
         let [shortest, longest, _] = LENGTHS;
         if has_missed {
             self.length /= 2.0;
-        } else if recording < self.own / 2.0 {
+        } else if of_calls < self.arming / 2.0 {
             self.length *= 1.1;
-        } else if recording > self.own * 2.0 {
+        } else if of_calls > self.arming * 2.0 {
             self.length /= 1.1;
         }
         self.length = self.length.clamp(shortest, longest);
+        let recorded = float(self.all_calls) * self.call / load;
+        let spent = recorded + own_time() - self.own_first;
+        // What it may cost until now isn't quite what it has cost. The next few windows make up for that.
+        let debt = spent / self.cost - self.began.elapsed().as_secs_f64();
+        let steady = (of_calls + self.arming) / self.cost;
+        let gap = (steady + debt / 4.0).max(steady / 2.0).max(self.length * 2.0);
         // One window that was dear by chance doesn't end the sample.
         let most = self.gap * 2.0;
         let [shortest, longest, _] = GAPS;
-        let gap = ((recording + self.own) / self.cost).max(self.length * 2.0);
         self.gap = gap.min(most).clamp(shortest, longest);
     }
 
     /// Chooses chances of functions: those that are called most often are armed less often, until windows aren't crowded.
-    fn choose_lots(&mut self) {
+    fn choose_lots(&mut self, group: u32) {
         let room = CROWDED * self.load.max(0.05) / self.call;
+        let rates = self.rates.entry(group).or_default();
         let mut busy: Vec<(u32, f64)> =
-            self.rates.iter().map(|(function, rate)| (*function, rate.mean)).collect();
+            rates.iter().map(|(function, rate)| (*function, *rate)).collect();
         busy.sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
         let mut sum: f64 = busy.iter().map(|(_, rate)| rate).sum();
-        self.lots.clear();
+        let lots = self.lots.entry(group).or_default();
+        lots.clear();
         // Each of the first ones gets as much of the room as any other.
         for (place, (function, rate)) in (1..).zip(&busy) {
             if sum <= room {
@@ -200,7 +266,7 @@ impl Steering {
                 chance /= 2.0;
             }
             if chance < 1.0 {
-                self.lots.push(Lot { function: *function, chance, is_armed: false });
+                lots.push(Lot { function: *function, chance, is_armed: false });
                 sum += rate * chance;
             } else {
                 break;
@@ -228,11 +294,15 @@ fn float(number: u64) -> f64 {
 struct Random(u64);
 
 impl Random {
-    /// Above 0, below 1.
-    fn part(&mut self) -> f64 {
+    fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (float((mixed ^ mixed >> 31) >> 12) + 0.5) / float(1 << 52)
+        mixed ^ mixed >> 31
+    }
+
+    /// Above 0, below 1.
+    fn part(&mut self) -> f64 {
+        (float(self.next() >> 12) + 0.5) / float(1 << 52)
     }
 }

@@ -3,18 +3,47 @@
 use super::super::session::Session;
 use super::super::sites::Switch;
 use super::super::worker::Worker;
+use super::steer::Groups;
 use super::{Lot, Opened};
 use crate::trace::budget;
 use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
+/// The functions that are armed in a window: those of a group but for some.
+pub(super) struct Armed {
+    groups: Groups,
+    group: u32,
+    left_out: BTreeSet<u32>,
+}
+
+impl Armed {
+    /// Those of this group that haven't drawn a blank.
+    pub(super) fn of(groups: &Groups, group: u32, lots: &[Lot]) -> Self {
+        let blanks = lots.iter().filter(|lot| !lot.is_armed);
+        Self { groups: *groups, group, left_out: blanks.map(|lot| lot.function).collect() }
+    }
+
+    fn has(&self, function: u32) -> bool {
+        self.groups.of(function) == self.group && !self.left_out.contains(&function)
+    }
+
+    /// Switches the hooks on or off. A process that has ended has none.
+    fn switch(&self, worker: &Worker, switches: &[Switch], is_on: bool) -> io::Result<()> {
+        let session = &worker.session;
+        let done = session.switch_instrumented(is_on, |function| self.has(function));
+        let mut chosen = switches.iter().filter(|switch| self.has(switch.function));
+        let done = done.and_then(|()| chosen.try_for_each(|one| one.flip(&session.memory, is_on)));
+        if session.is_there() { done } else { Ok(()) }
+    }
+}
+
 /// A window that is open.
 pub(super) struct Window {
     start: u64,
     used: Duration,
     began: Instant,
-    left_out: BTreeSet<u32>,
+    armed: Armed,
 }
 
 impl Session {
@@ -26,14 +55,12 @@ impl Session {
 }
 
 impl Window {
-    /// Arms all hooks but those that have drawn a blank.
-    pub(super) fn open(worker: &Worker, switches: &[Switch], lots: &[Lot]) -> io::Result<Self> {
-        let blanks = lots.iter().filter(|lot| !lot.is_armed);
-        let left_out: BTreeSet<u32> = blanks.map(|lot| lot.function).collect();
-        switch(worker, switches, &left_out, true)?;
+    /// Arms the hooks; `switches` are those of the group.
+    pub(super) fn open(worker: &Worker, switches: &[Switch], armed: Armed) -> io::Result<Self> {
+        armed.switch(worker, switches, true)?;
         // From here on every call is recorded.
         let (began, start) = (Instant::now(), worker.trace.ticks());
-        Ok(Self { start, used: budget::used(worker.request.process), began, left_out })
+        Ok(Self { start, used: budget::used(worker.request.process), began, armed })
     }
 
     /// When it's long enough.
@@ -41,40 +68,25 @@ impl Window {
         self.began + length
     }
 
-    /// Makes all hooks idle.
+    /// Makes its hooks idle. It should have taken so many ticks.
     pub(super) fn close(
         self,
         worker: &Worker,
         switches: &[Switch],
-        (lots, length): (Vec<Lot>, u64),
+        length: u64,
     ) -> io::Result<Opened> {
         let used = budget::used(worker.request.process).saturating_sub(self.used);
         let (elapsed, end) = (self.began.elapsed(), worker.trace.ticks());
-        switch(worker, switches, &self.left_out, false)?;
+        self.armed.switch(worker, switches, false)?;
         Ok(Opened {
             start: self.start,
             length: length.min(end.saturating_sub(self.start)),
             rate: worker.trace.rate(),
             gap: 0.0,
-            lots,
+            group: self.armed.group,
+            lots: Vec::new(),
             used: used.as_secs_f64(),
             elapsed: elapsed.as_secs_f64(),
         })
     }
-}
-
-/// Switches hooks on or off. A process that has ended has none.
-fn switch(
-    worker: &Worker,
-    switches: &[Switch],
-    left_out: &BTreeSet<u32>,
-    is_on: bool,
-) -> io::Result<()> {
-    let session = &worker.session;
-    let is_one = |function: u32| !left_out.contains(&function);
-    let chosen = switches.iter().filter(|switch| is_one(switch.function));
-    let done = session.switch_instrumented(is_on, is_one).and_then(|()| {
-        chosen.into_iter().try_for_each(|switch| switch.flip(&session.memory, is_on))
-    });
-    if session.is_there() { done } else { Ok(()) }
 }
