@@ -34,9 +34,11 @@ calls_per_second, total_ns, self_ns, mean_ns, max_ns, armed (false if mcount gav
 Examples: mcount top 1234
           mcount top --budget 2% --filter 'handle_*' 1234
           mcount top -- ./program arguments
+          mcount top --system-calls --plain 1234
           mcount top --once --format jsonl 1234 | jq -r 'select(.max_ns > 1000000).function'";
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(super) struct TopArgs {
     /// Refresh this often, such as 0.5s
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
@@ -74,6 +76,9 @@ pub(super) struct TopArgs {
     /// Show functions with hooks only: no library calls that wait (locks, sleep, read, poll and the like)
     #[arg(long, help_heading = "Which calls")]
     plain: bool,
+    /// Show system calls, too; their time is also in the functions that make them
+    #[arg(long, help_heading = "Which calls")]
+    system_calls: bool,
     /// Limit tracing to this share of the program's CPU time, such as 2%: mcount gives up functions that are
     /// called too often, and names them
     #[arg(long, value_name = "PERCENT", value_parser = budget, help_heading = "Which calls")]
@@ -124,7 +129,15 @@ pub(super) fn top(arguments: TopArgs) -> u8 {
         process: arguments.process.unwrap_or(0),
         command: arguments.command,
         output: arguments.output,
-        scope: Scope { filter, probe, mark, exclude, waits: !arguments.plain, ..Scope::default() },
+        scope: Scope {
+            filter,
+            probe,
+            mark,
+            exclude,
+            waits: !arguments.plain,
+            system_calls: arguments.system_calls,
+            ..Scope::default()
+        },
         size: Size::Ring(arguments.ring),
         duration: arguments.duration.map(Duration::from_nanos),
         calls: None,

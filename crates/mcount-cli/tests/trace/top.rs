@@ -47,6 +47,10 @@ pub(crate) fn tests() -> Vec<Test> {
         ("budget::forked", &["gcc"], budget_of_forked),
     ];
     tests.extend(rows.map(|(name, wants, run)| test(name, wants, run)));
+    tests.extend([("hooks", HOOKS), ("none", &["-O2"])].map(|(name, flags)| Test {
+        open: crate::system_calls::is_forbidden(),
+        ..test(&format!("top::system-calls-{name}"), &["gcc"], || system_calls(flags))
+    }));
     tests
 }
 
@@ -97,6 +101,42 @@ fn is_watched(process: u32) -> Result<(), String> {
     // It's armed in the same moment, in which it stands.
     sleep(Duration::from_millis(50));
     Ok(())
+}
+
+/// How many events of the kernel the children of a process have open.
+fn events_of_children(process: u32) -> usize {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let children = std::fs::read_to_string(path).unwrap_or_default();
+    let open = children.split_whitespace().filter_map(|child| {
+        let links = std::fs::read_dir(format!("/proc/{child}/fd")).ok()?;
+        let links = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
+        Some(links.filter(|link| link.to_string_lossy().contains("perf_event")).count())
+    });
+    open.sum()
+}
+
+/// System calls, of a program that knows how many it makes.
+fn system_calls(flags: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", flags, "asks.c")?;
+    let mut served = Served::start(&program)?;
+    let process = served.id().to_string();
+    let options =
+        ["top", "--once", "--format", "jsonl", "--interval", "3s", "--system-calls", &process];
+    let mut child = room.start("top", &mut mcount(&options))?;
+    let tells = || events_of_children(child.id()) != 0;
+    until("the kernel tells of system calls", tells)?;
+    // All that it needs is opened in the same moment.
+    sleep(Duration::from_millis(200));
+    let counts = served.work()?;
+    let ended = room.wait("top", &mut child)?;
+    let found = rows(&ended.stdout)?;
+    let count = |name: &str| found.get(name).map_or(0, |(calls, _)| *calls);
+    let strange = found.keys().find(|name| name.starts_with("linux:sched"));
+    match counts.iter().find(|(name, number)| count(name) != **number) {
+        None if ended.code == 0 && strange.is_none() => Ok(()),
+        wrong => Err(format!("{wrong:?}: {ended:?}")),
+    }
 }
 
 /// The process under test is looked at while it works.

@@ -20,7 +20,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, elapsed: u64, inside: u64) {
+    pub(super) fn add(&mut self, elapsed: u64, inside: u64) {
         self.calls += 1;
         self.total += elapsed;
         self.own += elapsed.saturating_sub(inside);

@@ -359,6 +359,24 @@ impl Worker {
         self.say(&line);
     }
 
+    /// System calls since the last time. `time` makes nanoseconds of ticks.
+    fn system_calls(&self, time: impl Fn(u64) -> u64) -> Vec<Row> {
+        let module: Arc<str> = kernel::MODULE.into();
+        let calls = self.kernel.as_ref().map(Kernel::take_calls).unwrap_or_default();
+        let row = |(function, Tally { calls, total, own, longest }, total_calls)| Row {
+            function,
+            module: Arc::clone(&module),
+            calls,
+            total_calls,
+            total: time(total),
+            own: time(own),
+            longest: time(longest),
+            is_armed: true,
+            caller: None,
+        };
+        calls.into_iter().map(row).collect()
+    }
+
     fn picture(&self, watch: &mut Watch) -> Picture {
         let elapsed = watch.shown.elapsed();
         watch.shown = Instant::now();
@@ -390,6 +408,8 @@ impl Worker {
                 caller: by_function.get(number).and_then(|(_, caller)| name(*caller)),
             }
         };
+        let mut rows: Vec<Row> = watch.names.iter().map(row).collect();
+        rows.extend(self.system_calls(time));
         let holder = holder.and_then(|(lock, found)| {
             let caller = found.caller.filter(|caller| *caller != found.function);
             let (lock, function) = (name(lock)?, name(found.function)?);
@@ -401,7 +421,7 @@ impl Worker {
             running: watch.began.elapsed(),
             elapsed,
             missed: watch.live.missed,
-            rows: watch.names.iter().map(row).collect(),
+            rows,
             holder,
         }
     }

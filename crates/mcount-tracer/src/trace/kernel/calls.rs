@@ -5,6 +5,7 @@ use super::events::Entry;
 use super::functions::{Described as Functions, Inner};
 use super::symbols::Symbols;
 use super::{names, signatures};
+use crate::trace::live::Tally;
 use crate::trace::room::Shared;
 use mcount_cpu::here::outside::SYSTEM_CALLS;
 use mcount_trace::layout::{chunk, end, told};
@@ -48,9 +49,12 @@ pub(super) struct Call {
     inside: Vec<Inner>,
 }
 
-/// How the calls of a number are recorded.
+/// How the calls of a number are recorded, and how many there were.
 struct Described {
+    name: Arc<str>,
     function: u32,
+    tally: Tally,
+    all: u64,
     /// Bytes of its arguments.
     sizes: Vec<usize>,
 }
@@ -190,9 +194,11 @@ impl Calls {
     pub(super) fn write(&mut self, calls: &[Call]) {
         for call in calls {
             let key = (call.entry.number, call.entry.is_32_bit);
-            if !self.described.contains_key(&key) {
-                let described = describe(key, &mut self.metadata);
-                self.described.insert(key, described);
+            let metadata = &mut self.metadata;
+            let described = self.described.entry(key).or_insert_with(|| describe(key, metadata));
+            if call.result.is_some() {
+                described.tally.add(call.end.saturating_sub(call.start), 0);
+                described.all += 1;
             }
         }
         let described = &self.described;
@@ -204,6 +210,13 @@ impl Calls {
         for call in calls {
             self.write_functions(call.inside.iter().map(|inner| (call.ids, inner)));
         }
+    }
+
+    /// Those that have ended: by name, how many since the last time, in ticks, and how many in all.
+    pub(super) fn take(&mut self) -> Vec<(Arc<str>, Tally, u64)> {
+        let take =
+            |one: &mut Described| (Arc::clone(&one.name), std::mem::take(&mut one.tally), one.all);
+        self.described.values_mut().map(take).collect()
     }
 
     /// Writes calls of functions of the kernel, with the numbers of process and thread.
@@ -271,7 +284,8 @@ fn describe((number, is_32_bit): (i64, bool), metadata: &mut Chunks) -> Describe
     })]);
     let values = signatures::description(known);
     metadata.write([encoded(Signature { function, values: &values })]);
-    Described { function, sizes: signatures::sizes(known) }
+    let sizes = signatures::sizes(known);
+    Described { name: name.into(), function, tally: Tally::default(), all: 0, sizes }
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ use self::rings::Rings;
 use self::waits::{PREEMPTED, SCHEDULED, Time, Waits, Waker};
 use super::clock;
 use super::file::TraceFile;
+use super::live::Tally;
 use super::room::Shared;
 use super::scope::{Scope, Switches};
 use mcount_ptrace::Tracee;
@@ -60,6 +61,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+/// What the kernel is called among the modules.
+pub(super) const MODULE: &str = "[kernel]";
 
 /// How often the rings are read at least.
 const OFTEN: Duration = Duration::from_millis(20);
@@ -283,6 +287,13 @@ impl Kernel {
         (state.waits.switches, state.new_threads)
     }
 
+    /// System calls that have ended: by name, how many since the last time, in ticks, and how many in all.
+    pub(super) fn take_calls(&self) -> Vec<(Arc<str>, Tally, u64)> {
+        let mut state = lock(&self.state);
+        state.drain(false);
+        state.calls.as_mut().map(Calls::take).unwrap_or_default()
+    }
+
     /// Forgets when threads were off the processor, and doesn't record it any more.
     pub(super) fn give_up(&self) {
         let mut state = lock(&self.state);
@@ -389,8 +400,7 @@ fn raise_limit_of_files() {
 
 /// Writes into the trace what the functions are called.
 fn describe(trace: &TraceFile, has_switches: bool) -> io::Result<()> {
-    const PATH: &[u8] = b"[kernel]";
-    trace.add(Module { number: KERNEL, build_id: b"", path: PATH })?;
+    trace.add(Module { number: KERNEL, build_id: b"", path: MODULE.as_bytes() })?;
     if !has_switches {
         return Ok(());
     }
