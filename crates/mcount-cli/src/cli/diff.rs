@@ -1,7 +1,7 @@
 //! `mcount diff`: which functions gained or lost a site between two builds. It compares two files, or two
-//! folders file by file. Traces are for [`super::diff_traces`].
+//! folders file by file. Traces and samples are for [`super::diff_traces`].
 
-use super::diff_traces::{TraceDiffArgs, diff_traces, traces};
+use super::diff_traces::{TraceDiffArgs, diff_sides, sides};
 use super::many::over;
 use super::options::{InputArgs, ManyArgs, OptionArgs};
 use super::{ERROR, FOUND, SUCCESS, complain};
@@ -30,16 +30,18 @@ Of traces, several should be given on each side, split by commas: what lies with
 difference. Record them in turns, old and new. A time is a mean of the fastest calls, because other work \
 on the machine makes some calls slow. NOISE is what chance doesn't pass: a difference is printed if it is \
 greater than that and the threshold, and if all traces of one side are beyond all of the other. The odds \
-that equal builds differ are about 1 in 100.
+that equal builds differ are about 1 in 100. Samples of mcount sample -o know their noise, so one on each \
+side is enough; times have what was called in them.
 
 Examples: mcount diff /lib/modules/6.1.0-47-amd64 /lib/modules/6.1.0-50-amd64
           mcount diff old1.mcount,old2.mcount,old3.mcount new1.mcount,new2.mcount,new3.mcount
-          mcount diff --worse --threshold 5% old1.mcount,old2.mcount new1.mcount,new2.mcount";
+          mcount diff --worse --threshold 5% old1.mcount,old2.mcount new1.mcount,new2.mcount
+          mcount diff redis-20261126-080000.jsonl redis-20261127-080000.jsonl";
 
 #[derive(Args)]
 pub(super) struct DiffArgs {
     /// The build before: an image, a module, an object, or a folder of modules or objects; - for standard
-    /// input; or traces, split by commas
+    /// input; or traces or samples, split by commas
     #[arg(value_name = "OLD", value_hint = ValueHint::AnyPath)]
     old: PathBuf,
     /// The build after
@@ -94,9 +96,9 @@ enum Compared {
 
 /// Runs the command; its exit code.
 pub(super) fn diff(arguments: &DiffArgs) -> io::Result<u8> {
-    if let Some(sides) = traces(&arguments.old, &arguments.new) {
+    if let Some(sides) = sides(&arguments.old, &arguments.new) {
         let format = arguments.format.of_traces();
-        return diff_traces(&arguments.traces, &sides, arguments.exact, format);
+        return diff_sides(&arguments.traces, &sides, arguments.exact, format);
     }
     if arguments.format == DiffFormat::Csv {
         return Ok(complain("--format csv is for traces"));

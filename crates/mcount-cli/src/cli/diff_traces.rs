@@ -1,9 +1,12 @@
-//! `mcount diff` of traces: which functions take longer, are called more often, are new or gone.
+//! `mcount diff` of traces or samples: which functions take longer, are called more often, are new or gone.
 
 use super::replay::warn;
 use super::{ERROR, FOUND, SUCCESS, complain};
 use crate::commit::Failure;
-use crate::compare::{By, ComparisonFormat, Functions, Rule, compare, measure, print};
+use crate::compare::{
+    By, Comparison, ComparisonFormat, Functions, Rule, Sampled, compare, compare_samples,
+    is_sample, measure, print, samples,
+};
 use crate::files::{Input, is_standard};
 use crate::output::stdout;
 use clap::Args;
@@ -46,12 +49,22 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The traces on both sides, if the first file that can be looked at is one.
-pub(super) fn traces(old: &Path, new: &Path) -> Option<[Vec<PathBuf>; 2]> {
+/// What is compared.
+pub(super) enum Sides {
+    Traces([Vec<PathBuf>; 2]),
+    Samples([Vec<PathBuf>; 2]),
+}
+
+/// The traces or samples on both sides, if the first file that can be looked at is one.
+pub(super) fn sides(old: &Path, new: &Path) -> Option<Sides> {
     let sides = [old, new].map(paths);
     let first = sides.iter().flatten().find(|path| !is_standard(path))?;
     let input = Input::open(first).ok()?;
-    is_trace(input.bytes()).then_some(sides)
+    match input.bytes() {
+        bytes if is_trace(bytes) => Some(Sides::Traces(sides)),
+        bytes if is_sample(bytes) => Some(Sides::Samples(sides)),
+        _ => None,
+    }
 }
 
 /// `OLD1,OLD2`, unless a file is called that.
@@ -64,35 +77,68 @@ fn paths(text: &Path) -> Vec<PathBuf> {
 }
 
 /// Runs the command; its exit code.
-pub(super) fn diff_traces(
+pub(super) fn diff_sides(
     arguments: &TraceDiffArgs,
-    [old, new]: &[Vec<PathBuf>; 2],
+    sides: &Sides,
     is_exact: bool,
     format: ComparisonFormat,
 ) -> io::Result<u8> {
-    let mut by = arguments.by;
-    let (Some(old), Some(new)) = (side(old, &mut by, is_exact), side(new, &mut by, is_exact))
-    else {
-        return Ok(ERROR);
-    };
-    if old.len() + new.len() == 2 && by != By::Calls {
-        complain(
-            "warning: can't estimate noise from one trace per side: give several, as OLD1,OLD2",
-        );
-    }
-    let rule = Rule {
-        by,
+    let mut rule = Rule {
+        by: arguments.by,
         threshold: arguments.threshold,
         only_worse: arguments.worse,
         has_all: arguments.all,
     };
-    let comparison = compare(&old, &new, &rule);
+    let comparison = match sides {
+        Sides::Traces(sides) => compare_traces(sides, is_exact, &mut rule),
+        Sides::Samples(_) if arguments.by == By::Median => {
+            return Ok(complain("samples don't say how sure medians are: use --by total"));
+        }
+        Sides::Samples(sides) => {
+            let sides = sides.each_ref().map(|paths| side_of_samples(paths));
+            let [Some(old), Some(new)] = sides else { return Ok(ERROR) };
+            Some(compare_samples(&old, &new, &rule))
+        }
+    };
+    let Some(comparison) = comparison else { return Ok(ERROR) };
     match print(&mut stdout(format == ComparisonFormat::Text), &comparison, &rule, format) {
         // Whoever read the output has enough of it; the exit code stays.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         other => other?,
     }
     Ok(if comparison.differences == 0 { SUCCESS } else { FOUND })
+}
+
+/// Compares traces; `None` after an error, which is printed.
+fn compare_traces(
+    [old, new]: &[Vec<PathBuf>; 2],
+    is_exact: bool,
+    rule: &mut Rule,
+) -> Option<Comparison> {
+    let (old, new) = (side(old, &mut rule.by, is_exact)?, side(new, &mut rule.by, is_exact)?);
+    if old.len() + new.len() == 2 && rule.by != By::Calls {
+        complain(
+            "warning: can't estimate noise from one trace per side: give several, as OLD1,OLD2",
+        );
+    }
+    Some(compare(&old, &new, rule))
+}
+
+/// One side's samples; `None` after an error, which is printed.
+fn side_of_samples(paths: &[PathBuf]) -> Option<Vec<Sampled>> {
+    let mut found = Vec::new();
+    for path in paths {
+        let name = path.display();
+        let input = Input::given(path).map_err(|error| Failure::from(error).to_string());
+        let read = input.and_then(|input| samples(input.bytes()));
+        found.extend(read.map_err(|error| complain(&format!("{name}: {error}"))).ok()?);
+    }
+    if found.is_empty() {
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        complain(&format!("{}: no function was called", names.join(", ")));
+        return None;
+    }
+    Some(found)
 }
 
 /// The results of one side's traces, one after the other; `None` after an error, which is printed.

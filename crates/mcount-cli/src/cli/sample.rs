@@ -1,14 +1,18 @@
 //! `mcount sample`: estimates how often functions are called and how long they take, at a cost that's chosen.
 
 use super::calls::budget;
-use super::{complain, say};
+use super::{SUCCESS, complain, say};
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
-use crate::sample::{Format, Sort, Table};
+use crate::sample::{Again, Format, Output, Sort, Table, sample_again};
 use crate::trace::attach::{Request, Sampling, attach};
 use crate::trace::{Scope, Size};
-use clap::Args;
+use clap::{Args, ValueHint};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -24,15 +28,17 @@ function calls, and share is the part of all time; with several threads, or func
 themselves, it can exceed 100 %. Processes that the process makes aren't sampled.
 
 On a terminal the table is refreshed until ^C. Otherwise mcount prints it once, at the end: after \
---duration, when the process ends, or by ^C or SIGTERM.
+--duration, when the process ends, or by ^C or SIGTERM. With --output it's written to a file instead, as \
+JSON lines, which mcount diff compares.
 
-With --format jsonl, each line is a function, with the fields process, function, module, calls and windows \
-(what was seen), calls_per_second, mean_ns and share (a part of 1), each also with _error (null if \
-unknown), and unfinished.
+With --format jsonl, each line is a function, with the fields start (seconds since 1970) and seconds of the \
+sample, program, process, function, module, calls and windows (what was seen), calls_per_second, mean_ns \
+and share (a part of 1), each also with _error (null if unknown), median_ns, p90_ns, p99_ns and unfinished.
 
 Examples: mcount sample 1234
           mcount sample --cost 0.5% --duration 30s --filter 'handle_*' 1234
-          mcount sample --probe '*' --duration 1m --format jsonl 1234 | jq -r 'select(.share > 0.1).function'";
+          mcount sample --probe '*' --duration 1m --format jsonl 1234 | jq -r 'select(.share > 0.1).function'
+          mcount sample --program redis-server -o redis.jsonl --rotate 1h --keep 24";
 
 #[derive(Args)]
 pub(super) struct SampleArgs {
@@ -51,6 +57,21 @@ pub(super) struct SampleArgs {
     /// Print aligned text, or one JSON object per function
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// Write the sample to this file, as JSON lines
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Begin a new sample this often, in a file of its own: FILE-YYYYMMDD-HHMMSS, by UTC
+    #[arg(long, value_name = "TIME", value_parser = period, requires = "output")]
+    rotate: Option<Duration>,
+    /// Remove the oldest of these files if there are more than this
+    #[arg(long, value_name = "N", value_parser = super::options::number::<usize>, requires = "rotate")]
+    keep: Option<usize>,
+    /// Sample the oldest process of this program, a file name or path, and after its end the next one
+    #[arg(long, value_name = "NAME", conflicts_with = "process")]
+    program: Option<OsString>,
+    /// Stop when this process, the parent, ends
+    #[arg(long, value_name = "PID", value_parser = super::attach::process, hide = true)]
+    parent: Option<i32>,
     /// Draw the same random gaps as another run with this number
     #[arg(long, value_name = "N", value_parser = super::options::number::<u64>)]
     seed: Option<u64>,
@@ -67,8 +88,16 @@ pub(super) struct SampleArgs {
     #[arg(long, help_heading = "Which calls")]
     regex: bool,
     /// The process
-    #[arg(value_name = "PID", value_parser = super::attach::process)]
-    process: i32,
+    #[arg(value_name = "PID", value_parser = super::attach::process, required_unless_present = "program")]
+    process: Option<i32>,
+}
+
+/// How long a file's sample is.
+fn period(text: &str) -> Result<Duration, String> {
+    match Duration::from_nanos(parse_time(text)?) {
+        time if time < Duration::from_secs(1) => Err("at least 1s".to_owned()),
+        time => Ok(time),
+    }
 }
 
 /// How many bytes of calls are kept until they're read.
@@ -76,6 +105,58 @@ const KEPT: u64 = 16 << 20;
 
 /// Runs the command; its exit code.
 pub(super) fn sample(arguments: &SampleArgs) -> u8 {
+    match (&arguments.program, arguments.process) {
+        (Some(program), _) => sample_program(arguments, program),
+        (None, process) => sample_process(arguments, process.unwrap_or_default()),
+    }
+}
+
+/// Samples whatever process runs a program.
+fn sample_program(arguments: &SampleArgs, program: &OsStr) -> u8 {
+    if arguments.output.is_some() && arguments.rotate.is_none() {
+        return complain(
+            "--program with --output needs --rotate: each process has files of its own",
+        );
+    }
+    let again = Again {
+        program,
+        arguments: without(std::env::args_os().skip(1), &["--program", "--duration"]),
+        duration: arguments.duration.map(Duration::from_nanos),
+        say,
+    };
+    let result = sample_again(&again);
+    result.unwrap_or_else(|error| complain(&format!("{}: {error}", program.display())))
+}
+
+/// Has this process end when its parent does, which it hasn't yet.
+fn ends_with(parent: i32) -> bool {
+    let is_set = set_parent_process_death_signal(Some(Signal::TERM)).is_ok();
+    is_set && getppid() == Pid::from_raw(parent)
+}
+
+/// Arguments without these options and their values.
+fn without(arguments: impl Iterator<Item = OsString>, options: &[&str]) -> Vec<OsString> {
+    let mut left = Vec::new();
+    let mut is_value = false;
+    for argument in arguments {
+        let is_option = |option: &&str| {
+            let rest = argument.as_bytes().strip_prefix(option.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"="))
+        };
+        match options.iter().find(|option| is_option(option)) {
+            _ if is_value => is_value = false,
+            Some(option) => is_value = argument.len() == option.len(),
+            None => left.push(argument),
+        }
+    }
+    left
+}
+
+/// Samples one process.
+fn sample_process(arguments: &SampleArgs, process: i32) -> u8 {
+    if arguments.parent.is_some_and(|parent| !ends_with(parent)) {
+        return SUCCESS;
+    }
     let language = if arguments.regex { Language::Regex } else { Language::Glob };
     let patterns = [&arguments.filter, &arguments.probe, &arguments.exclude];
     let [filter, probe, exclude] = match patterns.map(|texts| Pattern::all(texts, language)) {
@@ -83,10 +164,16 @@ pub(super) fn sample(arguments: &SampleArgs) -> u8 {
         [Err(error), ..] | [_, Err(error), _] | [.., Err(error)] => return complain(&error),
     };
     let is_live = arguments.format == Format::Text && io::stdout().is_terminal();
-    let (sort, format) = (arguments.sort, arguments.format);
-    let table = Table::new(sort, format, is_live.then_some(arguments.interval));
+    let output = arguments.output.clone().map(|path| Output {
+        path,
+        is_rotated: arguments.rotate.is_some(),
+        keep: arguments.keep,
+        say,
+    });
+    let interval = is_live.then_some(arguments.interval);
+    let table = Table::new(arguments.sort, arguments.format, interval, output);
     let request = Request {
-        process: arguments.process,
+        process,
         command: Vec::new(),
         output: None,
         scope: Scope { filter, probe, exclude, ..Scope::default() },
@@ -98,17 +185,39 @@ pub(super) fn sample(arguments: &SampleArgs) -> u8 {
         sampling: Some(Sampling {
             cost: arguments.cost,
             seed: arguments.seed.unwrap_or_else(any_seed),
+            period: arguments.rotate,
             observer: Box::new(table),
         }),
         verbose: false,
         say: Arc::new(say),
         complain: Arc::new(complain),
     };
-    let process = arguments.process;
     attach(request).unwrap_or_else(|error| complain(&format!("process {process}: {error}")))
 }
 
 fn any_seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::from(std::process::id()) << 32 ^ u64::from(now.subsec_nanos()) ^ now.as_secs() << 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_left_out_with_their_values() {
+        let rows: [(&[&str], &[&str]); 4] = [
+            (&["sample", "--program", "a", "-o", "b"], &["sample", "-o", "b"]),
+            (
+                &["sample", "--program=a", "--duration=1s", "--cost", "2%"],
+                &["sample", "--cost", "2%"],
+            ),
+            (&["sample", "--duration", "1s", "--program", "--cost"], &["sample"]),
+            (&["sample", "--programs", "a"], &["sample", "--programs", "a"]),
+        ];
+        for (given, expected) in rows {
+            let left = without(given.iter().map(OsString::from), &["--program", "--duration"]);
+            assert_eq!(left, expected.iter().map(OsString::from).collect::<Vec<_>>());
+        }
+    }
 }

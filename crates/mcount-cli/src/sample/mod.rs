@@ -1,6 +1,11 @@
 //! What `mcount sample` shows: estimates as a table, or as JSON.
 
+mod again;
 mod cells;
+mod output;
+
+pub use self::again::{Again, sample_again};
+pub use self::output::Output;
 
 use self::cells::{cell, part, rate, time};
 use crate::replay::short_name;
@@ -13,7 +18,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// How it's printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,6 +48,7 @@ pub struct Table {
     format: Format,
     /// How often it's refreshed, on a terminal.
     interval: Option<Duration>,
+    output: Option<Output>,
     functions: BTreeMap<u32, Named>,
     cost: f64,
     sample: Sample,
@@ -55,11 +61,17 @@ pub struct Table {
 impl Table {
     /// Nothing is known yet.
     #[must_use]
-    pub fn new(sort: Sort, format: Format, interval: Option<Duration>) -> Self {
+    pub fn new(
+        sort: Sort,
+        format: Format,
+        interval: Option<Duration>,
+        output: Option<Output>,
+    ) -> Self {
         Self {
             sort,
             format,
             interval,
+            output,
             functions: BTreeMap::new(),
             cost: 0.0,
             sample: Sample::new(1, 0.0),
@@ -133,6 +145,43 @@ impl Table {
         )
     }
 
+    /// Nothing was seen yet.
+    fn reset(&mut self) {
+        self.sample = Sample::new(1, self.cost);
+        self.sample.set_groups(self.functions.values().map(|named| (named.number, named.group)));
+        self.unfinished.clear();
+    }
+
+    /// Prints the table, over the last one if that isn't the last.
+    fn print(&mut self, progress: &Progress, is_last: bool) -> io::Result<()> {
+        let mut lines = match self.format {
+            Format::Text => self.text(progress, is_last),
+            Format::Jsonl => self.json(progress),
+        };
+        let mut out = io::stdout().lock();
+        if self.interval.is_some() {
+            // Over the last table: up by its lines, and what is there is gone (ECMA-48's CUU and ED).
+            if self.shown != 0 {
+                write!(out, "\x1b[{}A\r\x1b[J", self.shown)?;
+            }
+            if !is_last {
+                let size = rustix::termios::tcgetwinsize(io::stdout())?;
+                lines.truncate(usize::from(size.ws_row.max(4)) - 2);
+                let width = usize::from(size.ws_col.max(20));
+                for line in &mut lines {
+                    *line = line.chars().take(width - 1).collect();
+                }
+            }
+            self.shown = if is_last { 0 } else { lines.len() };
+        }
+        let result = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
+        match result.and_then(|()| out.flush()) {
+            // Whoever read the output has enough of it.
+            Err(error) if is_last && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+
     /// What numbers lack.
     fn notes(&self, progress: &Progress) -> Vec<String> {
         let mut notes = Vec::new();
@@ -160,8 +209,13 @@ impl Table {
 
     fn json(&mut self, progress: &Progress) -> Vec<String> {
         let rows = self.rows(progress).into_iter();
+        let start = progress.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let line = |(row, named): (Row, Named)| {
+            let [median, p90, p99] = row.percentiles;
             json!({
+                "start": start.as_secs_f64(),
+                "seconds": progress.running.as_secs_f64(),
+                "program": progress.program,
                 "process": progress.process,
                 "function": &*named.function,
                 "module": &*named.module,
@@ -171,6 +225,9 @@ impl Table {
                 "calls_per_second_error": row.per_second.error,
                 "mean_ns": row.mean.value,
                 "mean_ns_error": row.mean.error,
+                "median_ns": median,
+                "p90_ns": p90,
+                "p99_ns": p99,
                 "share": row.share.value,
                 "share_error": row.share.error,
                 "unfinished": self.unfinished.get(&row.function).copied().unwrap_or(0),
@@ -184,9 +241,8 @@ impl Table {
 impl Observer for Table {
     fn begin(&mut self, functions: Vec<Named>, cost: f64) {
         self.cost = cost;
-        self.sample = Sample::new(1, cost);
-        self.sample.set_groups(functions.iter().map(|named| (named.number, named.group)));
         self.functions = functions.into_iter().map(|named| (named.number, named)).collect();
+        self.reset();
     }
 
     fn open(&mut self, window: Opened) {
@@ -220,32 +276,19 @@ impl Observer for Table {
         self.interval
     }
 
-    fn show(&mut self, progress: &Progress, is_last: bool) -> io::Result<()> {
-        let mut lines = match self.format {
-            Format::Text => self.text(progress, is_last),
-            Format::Jsonl => self.json(progress),
-        };
-        let mut out = io::stdout().lock();
-        if self.interval.is_some() {
-            // Over the last table: up by its lines, and what is there is gone (ECMA-48's CUU and ED).
-            if self.shown != 0 {
-                write!(out, "\x1b[{}A\r\x1b[J", self.shown)?;
-            }
-            if !is_last {
-                let size = rustix::termios::tcgetwinsize(io::stdout())?;
-                lines.truncate(usize::from(size.ws_row.max(4)) - 2);
-                let width = usize::from(size.ws_col.max(20));
-                for line in &mut lines {
-                    *line = line.chars().take(width - 1).collect();
-                }
-            }
-            self.shown = lines.len();
-        }
-        let result = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
-        match result.and_then(|()| out.flush()) {
-            // Whoever read the output has enough of it.
-            Err(error) if is_last && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            result => result,
-        }
+    fn show(&mut self, progress: &Progress) -> io::Result<()> {
+        self.print(progress, false)
+    }
+
+    fn complete(&mut self, progress: &Progress) -> io::Result<()> {
+        let lines = self.output.is_some().then(|| self.json(progress));
+        let written = self.output.as_ref().zip(lines).map(|(output, lines)| {
+            let text: String = lines.into_iter().map(|line| line + "\n").collect();
+            output.write(progress.began, text.as_bytes())
+        });
+        let is_printed = self.output.is_none() || self.interval.is_some();
+        let printed = if is_printed { self.print(progress, true) } else { Ok(()) };
+        self.reset();
+        written.unwrap_or(Ok(())).and(printed)
     }
 }

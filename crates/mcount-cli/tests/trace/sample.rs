@@ -16,7 +16,7 @@ const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 type Check = fn() -> Result<(), String>;
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [(&str, Check); 7] = [
+    let rows: [(&str, Check); 10] = [
         ("sample::near-the-truth", || near_the_truth(&["1"], &["--duration", "2s"])),
         ("sample::threads-100", || near_the_truth(&["100", "2000"], &["--duration", "2s"])),
         ("sample::forks", || near_the_truth(&["1", "500", "1"], &["--duration", "2s"])),
@@ -25,6 +25,9 @@ pub(crate) fn tests() -> Vec<Test> {
         ("sample::ended", ended),
         ("sample::killed", killed),
         ("sample::refused", refused),
+        ("sample::rotated", rotated),
+        ("sample::program", program),
+        ("sample::program-killed", program_killed),
     ];
     let test = |(name, run): (&str, Check)| Test {
         name: name.to_owned(),
@@ -176,4 +179,125 @@ fn refused() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A sample for each period, of which the newest are kept. Together they are what one would have been.
+fn rotated() -> Result<(), String> {
+    let room = Room::new()?;
+    let (_, mut served) = counting(&room, &["1", "50"])?;
+    let path = room.path("kept.jsonl").display().to_string();
+    let options =
+        ["--cost", "20%", "-o", &path, "--rotate", "1s", "--keep", "3", "--duration", "4500ms"];
+    let before = ask(&mut served)?;
+    let mut child = sample(&room, &options, served.id())?;
+    let ended = room.wait("sample", &mut child)?;
+    let after = ask(&mut served)?;
+    if ended.code != 0 || !ended.stdout.is_empty() {
+        return Err(format!("{ended:?}"));
+    }
+    let files = files(&room, "kept-")?;
+    // The last one is what was left when it ended.
+    let [first, _, last] = &files[..] else { return Err(format!("{files:?}")) };
+    let truth = (after.calls - before.calls) / (after.now - before.now) * 1e9;
+    let mut start = 0.0;
+    for path in &files {
+        let row = row(&std::fs::read_to_string(path).map_err(text)?, "step")?;
+        let number = |name: &str| row.get(name).and_then(Value::as_f64).ok_or("no number");
+        let (began, seconds, rate) =
+            (number("start")?, number("seconds")?, number("calls_per_second")?);
+        let is_whole = path != last && (0.9..1.9).contains(&seconds);
+        if began < start || !(is_whole || path == last && seconds < 1.9) {
+            return Err(format!("{row:?}"));
+        }
+        start = began + seconds - 0.1;
+        if !(truth / 4.0..truth * 4.0).contains(&rate) {
+            return Err(format!("{rate} instead of {truth}: {row:?}"));
+        }
+    }
+    let diff = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.arg("diff").args(["--by", "calls", "--all", "--format", "jsonl"]);
+        command.arg(format!("{},{}", first.display(), last.display())).arg(first);
+        command
+    };
+    let ended = room.run("diff", &mut diff())?;
+    if !ended.stdout.contains("\"function\":\"step\"") || ended.code > 1 {
+        return Err(format!("{ended:?}"));
+    }
+    Ok(())
+}
+
+/// The files in the room whose names begin like this, in their order.
+fn files(room: &Room, beginning: &str) -> Result<Vec<PathBuf>, String> {
+    let all = room.path("").read_dir().map_err(text)?;
+    let is_it = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(beginning))
+    };
+    let mut files: Vec<PathBuf> =
+        all.filter_map(|entry| Some(entry.ok()?.path())).filter(is_it).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// Starts `mcount sample --program` of a program that nothing else runs; its path.
+fn sampling_program(room: &Room) -> Result<(PathBuf, Child), String> {
+    let program = room.compile("gcc", HOOKS, "sampled.c")?;
+    // As the room's folder, which no other test has.
+    let folder = room.path("");
+    let folder = folder.file_name().unwrap_or_default().to_string_lossy();
+    let path = room.path(&format!("sampled-{}", folder.trim_start_matches('.')));
+    std::fs::rename(program, &path).map_err(text)?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command
+        .args(["sample", "--cost", "20%", "--program"])
+        .arg(path.file_name().unwrap_or_default());
+    command.arg("-o").arg(room.path("kept.jsonl")).args(["--rotate", "1h"]);
+    let child = room.start("sample", &mut command)?;
+    Ok((path, child))
+}
+
+/// How often it has begun to sample a process.
+fn beginnings(room: &Room) -> usize {
+    let said = std::fs::read_to_string(room.path("sample/stderr")).unwrap_or_default();
+    said.matches("; ^C ends it").count()
+}
+
+/// A program is sampled whenever it runs.
+fn program() -> Result<(), String> {
+    let room = Room::new()?;
+    let (path, mut child) = sampling_program(&room)?;
+    let start = || Served::command(Command::new(&path).args(["1", "50"]));
+    for run in 1..=2 {
+        let served = start()?;
+        until("it samples", || beginnings(&room) == run)?;
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        drop(served);
+        until("its file is there", || files(&room, "kept-").is_ok_and(|files| files.len() == run))?;
+    }
+    let served = start()?;
+    until("it samples", || beginnings(&room) == 3)?;
+    kill_one(child.id().into(), Signal::SIGTERM);
+    let ended = room.wait("sample", &mut child)?;
+    let files = files(&room, "kept-")?;
+    if ended.code != 0 || files.len() != 3 || !ended.stdout.is_empty() {
+        return Err(format!("{ended:?}: {files:?}"));
+    }
+    for path in files.iter().take(2) {
+        row(&std::fs::read_to_string(path).map_err(text)?, "step")?;
+    }
+    code_is_as_in_file(&path, served.id())
+}
+
+/// Who looks for processes is killed: the sample ends, too.
+fn program_killed() -> Result<(), String> {
+    let room = Room::new()?;
+    let (path, mut child) = sampling_program(&room)?;
+    let served = Served::command(Command::new(&path).args(["1", "50"]))?;
+    until("it samples", || beginnings(&room) == 1)?;
+    kill_one(child.id().into(), Signal::SIGKILL);
+    let _ = child.wait();
+    until("its file is there", || files(&room, "kept-").is_ok_and(|files| files.len() == 1))?;
+    let is_left = || !maps_have(served.id(), "top.mcount");
+    until("the trace isn't mapped any more", is_left)?;
+    code_is_as_in_file(&path, served.id())
 }

@@ -84,7 +84,7 @@ pub fn measure(trace: &Trace<'_>, by: By, is_exact: bool) -> Functions {
 }
 
 /// `libc.so` of `/lib/libc.so.6`.
-fn module_name(path: &[u8]) -> String {
+pub(super) fn module_name(path: &[u8]) -> String {
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let file = String::from_utf8_lossy(file);
     let end = file.find(".so.").map_or(file.len(), |at| at + ".so".len());

@@ -9,10 +9,12 @@
 mod disturbed;
 mod measure;
 mod print;
+mod samples;
 pub(crate) mod statistics;
 
 pub use measure::{By, Functions, Key, Measured, measure};
 pub use print::{ComparisonFormat, print};
+pub use samples::{Sampled, compare_samples, is_sample, samples};
 
 use disturbed::Levels;
 use measure::{SHARES, VIEWS};
@@ -91,10 +93,22 @@ impl Row {
     }
 }
 
+/// What sides are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// Traces: all calls.
+    #[default]
+    Traces,
+    /// Samples: estimates. Numbers of calls are those in a second.
+    Samples,
+}
+
 /// What two sides come to.
 #[derive(Debug, Default)]
 pub struct Comparison {
-    /// How many traces each side has.
+    /// What they are made of.
+    pub kind: Kind,
+    /// How many traces or samples each side has.
     pub traces: [usize; 2],
     /// How many of them are slower as a whole than others of their side.
     pub disturbed: usize,
@@ -124,20 +138,27 @@ pub fn compare(old: &[Functions], new: &[Functions], rule: &Rule) -> Comparison 
         let shown = time.and_then(|_| Some([shown(key, old)?, shown(key, new)?]));
         rows.push(Row { key: (*key).clone(), calls, time, shown });
     }
-    let functions = rows.len();
     let is_clear =
         |row: &&Row| row.calls.old >= FREQUENT && row.time.is_some_and(|time| time.old > SHORT);
     let noise: Vec<f64> = rows.iter().filter(is_clear).filter_map(|row| row.time?.noise).collect();
     let noise = (!noise.is_empty()).then(|| median(&noise));
+    let traces = [old.len(), new.len()];
+    finish(Comparison { traces, disturbed, rows, noise, ..Comparison::default() }, rule)
+}
+
+/// Counts the differences, and leaves out what isn't wanted.
+fn finish(mut comparison: Comparison, rule: &Rule) -> Comparison {
+    let rows = &mut comparison.rows;
+    comparison.functions = rows.len();
     let is_wanted =
         |row: &Row| if rule.only_worse { row.is_worse() } else { !row.words().is_empty() };
-    let differences = rows.iter().filter(|row| is_wanted(row)).count();
+    comparison.differences = rows.iter().filter(|row| is_wanted(row)).count();
     rows.retain(|row| rule.has_all || is_wanted(row));
     rows.sort_by(|a, b| {
         let first = is_wanted(b).cmp(&is_wanted(a));
         first.then(b.impact().total_cmp(&a.impact())).then_with(|| a.key.cmp(&b.key))
     });
-    Comparison { traces: [old.len(), new.len()], disturbed, functions, rows, differences, noise }
+    comparison
 }
 
 impl Change {

@@ -1,7 +1,7 @@
 //! Printing what is different between traces: as text, as JSON, as comma-separated values and as a table of
 //! Markdown.
 
-use super::{Change, Comparison, Row, Rule};
+use super::{Change, Comparison, Kind, Row, Rule};
 use crate::words::{counted, printable};
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub fn print(
         ComparisonFormat::Text => text(&mut out, comparison, rule)?,
         ComparisonFormat::Jsonl => {
             for row in &comparison.rows {
-                writeln!(out, "{}", Value::from_iter(fields(row)))?;
+                writeln!(out, "{}", Value::from_iter(fields(row, comparison.kind)))?;
             }
         }
         ComparisonFormat::Csv => csv(&mut out, comparison)?,
@@ -66,10 +66,16 @@ fn time(nanoseconds: f64) -> String {
 }
 
 /// `300`, or `300 -> 330 (+10.0 %)`.
-fn calls(calls: Change) -> String {
+fn calls(calls: Change, kind: Kind) -> String {
     let Change { old, new, difference, .. } = calls;
+    let number = |number: f64| match kind {
+        Kind::Samples if number < 100.0 => format!("{number:.2}"),
+        Kind::Samples => format!("{number:.0}"),
+        Kind::Traces => number.to_string(),
+    };
+    let (old, new) = (number(old), number(new));
     if !calls.counts {
-        return new.to_string();
+        return new;
     }
     match signed(difference) {
         part if part.is_empty() => format!("{old} -> {new}"),
@@ -92,7 +98,7 @@ fn function(row: &Row) -> String {
 }
 
 /// A row as text: change, old and new time, difference, noise, calls, function.
-fn cells(row: &Row) -> [String; 7] {
+fn cells(row: &Row, kind: Kind) -> [String; 7] {
     let [old, new, difference, noise] = row.time.map_or_else(Default::default, |change| {
         let noise = change.noise.map(percent).unwrap_or_default();
         let [old, new] = row.shown.unwrap_or([change.old, change.new]);
@@ -103,20 +109,28 @@ fn cells(row: &Row) -> [String; 7] {
         let of = of.map(|share| format!(" (fastest {:.0} %)", share * 100.0)).unwrap_or_default();
         [time(old), time(new), format!("{}{of}", signed(change.difference)), noise]
     });
-    [change(row), old, new, difference, noise, calls(row.calls), function(row)]
+    [change(row), old, new, difference, noise, calls(row.calls, kind), function(row)]
 }
 
-const HEADINGS: [&str; 7] = ["CHANGE", "OLD", "NEW", "DIFF", "NOISE", "CALLS", "FUNCTION"];
+fn headings(kind: Kind) -> [&'static str; 7] {
+    let calls = match kind {
+        Kind::Traces => "CALLS",
+        Kind::Samples => "CALLS/s",
+    };
+    ["CHANGE", "OLD", "NEW", "DIFF", "NOISE", calls, "FUNCTION"]
+}
 
 fn text(out: &mut impl Write, comparison: &Comparison, rule: &Rule) -> io::Result<()> {
-    let lines: Vec<[String; 7]> = comparison.rows.iter().map(cells).collect();
+    let kind = comparison.kind;
+    let lines: Vec<[String; 7]> = comparison.rows.iter().map(|row| cells(row, kind)).collect();
+    let headings = headings(kind);
     if !lines.is_empty() {
         let widths: [usize; 7] = std::array::from_fn(|at| {
             let cells = lines.iter().filter_map(|line| line.get(at));
             let longest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
-            longest.max(HEADINGS.get(at).map_or(0, |heading| heading.len()))
+            longest.max(headings.get(at).map_or(0, |heading| heading.len()))
         });
-        line(out, &HEADINGS, &widths, Style::new())?;
+        line(out, &headings, &widths, Style::new())?;
         for (cells, row) in lines.iter().zip(&comparison.rows) {
             let style = match row.is_worse() {
                 _ if row.words().is_empty() => Style::new(),
@@ -146,17 +160,22 @@ fn line(
 fn summary(comparison: &Comparison, rule: &Rule) -> String {
     let [old, new] = comparison.traces;
     let functions = counted(comparison.functions, "function", "functions");
-    let traces = format!("{} against {new}", counted(old, "trace", "traces"));
+    let (one, several) = match comparison.kind {
+        Kind::Traces => ("trace", "traces"),
+        Kind::Samples => ("sample", "samples"),
+    };
+    let traces = format!("{} against {new}", counted(old, one, several));
     let threshold = percent(rule.threshold);
     let found = match comparison.differences {
         0 => format!("No difference above {threshold} in {functions}"),
         some => format!("{some} of {functions} differ by more than {threshold}"),
     };
     let noise = comparison.noise.map(|noise| {
-        format!(
-            "; in half of those called often, differences in time below {} are noise",
-            percent(noise)
-        )
+        let which = match comparison.kind {
+            Kind::Traces => "those called often",
+            Kind::Samples => "those with intervals",
+        };
+        format!("; in half of {which}, differences in time below {} are noise", percent(noise))
     });
     let disturbed = match comparison.disturbed {
         0 => String::new(),
@@ -166,7 +185,11 @@ fn summary(comparison: &Comparison, rule: &Rule) -> String {
 }
 
 /// A row for programs.
-fn fields(row: &Row) -> [(&'static str, Value); 12] {
+fn fields(row: &Row, kind: Kind) -> [(&'static str, Value); 12] {
+    let [old_calls, new_calls] = match kind {
+        Kind::Traces => ["old_calls", "new_calls"],
+        Kind::Samples => ["old_calls_per_second", "new_calls_per_second"],
+    };
     let calls = row.calls;
     let time = |of: fn(Change) -> f64| row.time.map(of).filter(|number| number.is_finite());
     [
@@ -178,8 +201,8 @@ fn fields(row: &Row) -> [(&'static str, Value); 12] {
         ("time_difference", json!(time(|time| time.difference))),
         ("time_noise", json!(row.time.and_then(|time| time.noise))),
         ("time_share", json!(row.time.and_then(|time| time.share))),
-        ("old_calls", json!(calls.old)),
-        ("new_calls", json!(calls.new)),
+        (old_calls, json!(calls.old)),
+        (new_calls, json!(calls.new)),
         ("calls_difference", json!(Some(calls.difference).filter(|part| part.is_finite()))),
         ("calls_noise", json!(calls.noise)),
     ]
@@ -190,9 +213,9 @@ fn csv(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
     let error = |error: csv::Error| io::Error::other(error);
     let none =
         Row { key: super::Key::default(), calls: Change::default(), time: None, shown: None };
-    out.write_record(fields(&none).map(|(name, _)| name)).map_err(error)?;
+    out.write_record(fields(&none, comparison.kind).map(|(name, _)| name)).map_err(error)?;
     for row in &comparison.rows {
-        let cells = fields(row).map(|(_, value)| match value {
+        let cells = fields(row, comparison.kind).map(|(_, value)| match value {
             Value::Null => String::new(),
             Value::String(text) => printable(&text).into_owned(),
             Value::Array(_) => row.words().join(" "),
@@ -208,10 +231,10 @@ fn markdown(out: &mut impl Write, comparison: &Comparison, rule: &Rule) -> io::R
         writeln!(
             out,
             "| {} |\n|---|---:|---:|---:|---:|---:|---|",
-            HEADINGS.join(" | ").to_lowercase()
+            headings(comparison.kind).join(" | ").to_lowercase()
         )?;
         for row in &comparison.rows {
-            let mut cells = cells(row);
+            let mut cells = cells(row, comparison.kind);
             if let Some(name) = cells.last_mut() {
                 *name = format!("`{}`", name.replace('`', "'").replace('|', "\\|"));
             }

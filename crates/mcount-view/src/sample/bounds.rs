@@ -4,9 +4,11 @@
 //! times its denominator is taken away (Cochran 1977, Sampling Techniques, chapter 6), and Student's t gives the bound. If a few windows
 //! have most of what was seen, the spread is known no better than from these few, so they are what degrees of freedom are counted by (Kish 1965, Survey Sampling).
 
+use super::durations::Durations;
 use super::load::Slowed;
 use super::{Cell, Chance, Estimate, Row, Weight, deviation};
 use crate::compare::statistics::limit;
+use std::time::Duration;
 
 /// Fewer windows than these say too little of how windows differ.
 const FEWEST: u64 = 12;
@@ -45,6 +47,7 @@ pub(super) struct Sums {
     recording: f64,
     /// Calls and time of calls that have ended.
     ended_calls: f64,
+    durations: Durations,
     /// Products of calls, time and the window's weight.
     calls_calls: f64,
     calls_time: f64,
@@ -73,6 +76,7 @@ impl Sums {
     pub(super) fn add(&mut self, cell: Cell, time: f64, recording: f64, weight: Weight) {
         self.ended += 1;
         self.ended_calls += weight.call;
+        self.durations.add(nanoseconds(time), weight.call);
         self.recording += weight.call * recording;
         self.add_to_window(cell, time, weight);
     }
@@ -151,8 +155,15 @@ impl Sums {
                 more * rest(self.time, self.time_time, self.time_weight),
                 unsure_part,
             ),
+            percentiles: self.durations.percentiles([0.5, 0.9, 0.99]),
         }
     }
+}
+
+/// Of seconds.
+fn nanoseconds(seconds: f64) -> u64 {
+    let duration = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What Student's t doesn't pass, of so many windows.

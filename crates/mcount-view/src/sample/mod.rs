@@ -10,6 +10,7 @@
 //! window.
 
 mod bounds;
+mod durations;
 mod load;
 #[cfg(test)]
 mod simulation;
@@ -73,6 +74,8 @@ pub struct Row {
     pub mean: Estimate,
     /// The time of all calls, as a part of all time.
     pub share: Estimate,
+    /// What half of the calls, nine of ten, and 99 of 100 don't exceed, in nanoseconds; `None` if none has ended.
+    pub percentiles: [Option<f64>; 3],
 }
 
 /// What of one function began in one window.

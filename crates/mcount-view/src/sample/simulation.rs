@@ -2,6 +2,7 @@
 //! the truth as often as they say?
 
 use super::{Chance, Estimate, Load, Row, Sample, Window, to_float};
+use crate::compare::{By, Rule, Sampled, compare_samples};
 use mcount_trace::Ended;
 
 /// Ticks in a second.
@@ -290,4 +291,53 @@ fn calls_count_if_they_begin_in_a_window() {
     let time = to_float(2 + 201 + 7950) / to_float(RATE);
     assert!((row.share.value * seconds - time).abs() < 1e-9, "{row:?}");
     assert!((row.mean.value - time / 3.0 * 1e9).abs() < 1e-3, "{row:?}");
+}
+
+/// Samples of one program are different about once in a hundred times; of programs that differ, always.
+#[test]
+fn equal_programs_are_seldom_different() {
+    let streams = [Stream::new(1, 4, 0.0005), Stream::new(1, 4, 0.00015)];
+    let named = |row: Row| {
+        let estimates = [row.per_second, row.mean].map(|one| (one.value, one.error));
+        (row.function.to_string(), estimates, row.windows)
+    };
+    let sampled = |stream: &Stream, seed| {
+        let rows = sample(stream, seed, Manner::Plain).into_iter().map(named);
+        [Sampled::of(to_float(SECONDS), rows)]
+    };
+    let rule = Rule { by: By::Total, threshold: 0.0, only_worse: false, has_all: false };
+    let [mut equal, mut unlike] = [0; 2];
+    for seed in 0..250 {
+        let [one, other] = &streams;
+        let (old, new) = (sampled(one, 2 * seed), sampled(one, 2 * seed + 1));
+        equal += u32::from(compare_samples(&old, &new, &rule).differences != 0);
+        let new = sampled(other, 2 * seed + 1);
+        unlike += u32::from(compare_samples(&old, &new, &rule).differences != 0);
+    }
+    assert!(equal <= 6 && unlike == 250, "{equal}, {unlike}");
+}
+
+/// The parts of all calls that percentiles have below them, on average.
+#[test]
+fn percentiles_divide_all_calls() {
+    let stream = Stream::new(3, 4, 0.0005);
+    let mut sums = [[0.0; 3]; 4];
+    for seed in 0..50 {
+        for row in sample(&stream, seed, Manner::Steered) {
+            let calls = stream.0.iter().filter(|call| call.function == row.function);
+            let took: Vec<f64> =
+                calls.map(|call| to_float(call.end - call.start) * 1e9 / to_float(RATE)).collect();
+            for (sum, limit) in
+                sums[usize::try_from(row.function).unwrap()].iter_mut().zip(row.percentiles)
+            {
+                let below = took.iter().filter(|time| **time <= limit.unwrap()).count();
+                *sum += to_float(below as u64) / to_float(took.len() as u64) / 50.0;
+            }
+        }
+    }
+    for parts in sums {
+        for (part, expected) in parts.into_iter().zip([0.5, 0.9, 0.99]) {
+            assert!((part - expected).abs() < 0.02, "{sums:?}");
+        }
+    }
 }

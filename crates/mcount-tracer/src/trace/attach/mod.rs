@@ -8,6 +8,7 @@
 
 mod block;
 mod control;
+pub mod find;
 mod front;
 mod handle;
 mod instrumented;
@@ -187,8 +188,9 @@ fn says_shadow_stack(status: &str) -> bool {
     features.any(|features| features.split_whitespace().any(|feature| feature == "shstk"))
 }
 
-/// When a process that hasn't ended began, in ticks since the system did: with its number, that's unique.
-fn start_of(process: i32) -> Option<u64> {
+/// When a process that hasn't ended began, in clock ticks since the system did: with its number, that's unique.
+#[must_use]
+pub fn start_of(process: i32) -> Option<u64> {
     Tracee::new(process).start()
 }
 

@@ -20,7 +20,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What is to be sampled, and for whom.
 pub struct Sampling {
@@ -28,6 +28,8 @@ pub struct Sampling {
     pub cost: f64,
     /// What the random moments come from.
     pub seed: u64,
+    /// After so long a sample is complete, and another begins.
+    pub period: Option<Duration>,
     /// Takes the calls.
     pub observer: Box<dyn Observer>,
 }
@@ -77,13 +79,15 @@ pub struct Opened {
     pub elapsed: f64,
 }
 
-/// How far it has come.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// How far the sample has come.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// The path of the program.
     pub program: String,
     /// The process.
     pub process: i32,
+    /// When it began.
+    pub began: SystemTime,
     /// For how long.
     pub running: Duration,
     /// Seconds of processor time that the program used outside windows, and how long that was.
@@ -108,12 +112,18 @@ pub trait Observer {
     fn unfinished(&mut self, function: u32, start: u64);
     /// How often it wants to show something.
     fn interval(&self) -> Option<Duration>;
-    /// That time is over, or all of it.
+    /// That time is over.
     ///
     /// # Errors
     ///
     /// It can't be shown.
-    fn show(&mut self, progress: &Progress, is_last: bool) -> io::Result<()>;
+    fn show(&mut self, progress: &Progress) -> io::Result<()>;
+    /// The sample is complete. What comes next belongs to another one, if there's a next.
+    ///
+    /// # Errors
+    ///
+    /// It can't be shown.
+    fn complete(&mut self, progress: &Progress) -> io::Result<()>;
 }
 
 /// How often calls are read that ended after their window.
@@ -130,10 +140,12 @@ struct Sampler {
     process: u32,
     /// Processes that have recorded calls.
     known: BTreeSet<u32>,
-    began: Instant,
+    period: Option<Duration>,
+    began: (SystemTime, Instant),
     looked: Instant,
     shown: Instant,
-    missed: u64,
+    /// Of this sample, and of those before.
+    missed: [u64; 2],
 }
 
 /// A time in which nothing is armed.
@@ -185,18 +197,27 @@ impl Worker {
             follower: Follower::new(),
             process: inner_id(self.request.process).cast_unsigned(),
             known: BTreeSet::new(),
-            began: now,
+            period: sampling.period,
+            began: (SystemTime::now(), now),
             looked: now,
             shown: now,
-            missed: 0,
+            missed: [0; 2],
         };
         let done = self.sample_by(&mut sampler, (pipe, &gone));
         // Whatever is wrong, hooks are made idle next.
+        done.and(self.complete(&mut sampler))
+    }
+
+    fn complete(&self, sampler: &mut Sampler) -> io::Result<()> {
         sampler.look(self);
-        self.find_unfinished(&mut sampler);
-        let progress = self.progress(&sampler);
-        let shown = sampler.observer.show(&progress, true);
-        done.and(shown)
+        self.find_unfinished(sampler);
+        let progress = self.progress(sampler);
+        sampler.observer.complete(&progress)?;
+        sampler.steering.begin();
+        let [missed, before] = sampler.missed;
+        sampler.missed = [0, missed + before];
+        sampler.began = (SystemTime::now(), Instant::now());
+        Ok(())
     }
 
     fn sample_by(&mut self, sampler: &mut Sampler, ends: (&File, &OwnedFd)) -> io::Result<()> {
@@ -245,7 +266,9 @@ impl Worker {
         loop {
             let interval = sampler.observer.interval();
             let show = interval.map_or(until, |interval| sampler.shown + interval);
-            let woken = self.wait_until(ends, until.min(show).min(sampler.looked + STALE));
+            let complete = sampler.period.map_or(until, |period| sampler.began.1 + period);
+            let next = until.min(show).min(complete).min(sampler.looked + STALE);
+            let woken = self.wait_until(ends, next);
             if woken != Woken::Time {
                 return Ok(woken);
             }
@@ -256,9 +279,12 @@ impl Worker {
             if interval.is_some() && now >= show {
                 sampler.shown = now;
                 let progress = self.progress(sampler);
-                if sampler.observer.show(&progress, false).is_err() {
+                if sampler.observer.show(&progress).is_err() {
                     return Ok(Woken::End);
                 }
+            }
+            if sampler.period.is_some() && now >= complete {
+                self.complete(sampler)?;
             }
             if Instant::now() >= until {
                 return Ok(if self.session.is_there() { Woken::Time } else { Woken::Gone });
@@ -294,15 +320,18 @@ impl Worker {
     }
 
     fn progress(&self, sampler: &Sampler) -> Progress {
-        let (recording, own) = sampler.steering.spent(sampler.began.elapsed());
+        let (began, since) = sampler.began;
+        let running = since.elapsed();
+        let (recording, own) = sampler.steering.spent(running);
         Progress {
             program: self.program.path.to_string_lossy().into_owned(),
             process: self.request.process,
-            running: sampler.began.elapsed(),
+            began,
+            running,
             outside: sampler.steering.load_outside(),
             recording,
             own,
-            missed: sampler.missed,
+            missed: sampler.missed[0],
         }
     }
 
@@ -348,12 +377,13 @@ impl Sampler {
         self.steering.closed(&mut closed);
         let (group, lots) = (closed.group, closed.lots.clone());
         self.observer.open(closed);
-        let (seen, missed) = (self.missed, self.look(worker));
-        self.steering.counted((group, &lots), missed > seen);
+        let seen = self.missed;
+        self.look(worker);
+        self.steering.counted((group, &lots), self.missed > seen);
     }
 
-    /// Reads what is new; how many calls were missed so far.
-    fn look(&mut self, worker: &Worker) -> u64 {
+    /// Reads what is new.
+    fn look(&mut self, worker: &Worker) {
         const MOST: u32 = 1000;
         self.looked = Instant::now();
         worker.leave_alone(self);
@@ -366,11 +396,11 @@ impl Sampler {
                     observer.call(call);
                 }
             });
-            self.missed = look.missed;
+            let [missed, before] = &mut self.missed;
+            *missed = look.missed - *before;
             if look.left == 0 {
                 break;
             }
         }
-        self.missed
     }
 }

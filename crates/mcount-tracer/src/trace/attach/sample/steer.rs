@@ -80,24 +80,32 @@ pub(super) struct Steering {
     newest: (u64, u64),
     /// By group.
     lots: HashMap<u32, Vec<Lot>>,
-    /// Calls in the newest window, and in all.
+    /// Calls in the newest window.
     calls: u64,
-    all_calls: u64,
-    /// Seconds outside windows: processor time, and time.
-    outside: (f64, f64),
-    inside: f64,
+    /// From the beginning on, and when this sample began.
+    total: Total,
+    then: Total,
     /// This process's time when all calls of the last window had been read, and those of this one are about to be.
     own_then: f64,
     own_armed: f64,
-    own_first: f64,
-    began: Instant,
+    began: Option<(Instant, f64)>,
     /// How many windows there were.
     windows: u64,
 }
 
+/// What there was.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    calls: u64,
+    /// Seconds outside windows: processor time, and time.
+    outside: (f64, f64),
+    inside: f64,
+    /// This process's time.
+    own: f64,
+}
+
 impl Steering {
     pub(super) fn new(cost: f64, (seed, groups): (u64, Groups), call: f64) -> Self {
-        let own = own_time();
         Self {
             cost,
             random: Random(seed),
@@ -114,22 +122,23 @@ impl Steering {
             newest: (0, 0),
             lots: HashMap::new(),
             calls: 0,
-            all_calls: 0,
-            outside: (0.0, 0.0),
-            inside: 0.0,
-            own_then: own,
-            own_armed: own,
-            own_first: own,
-            began: Instant::now(),
+            total: Total::default(),
+            then: Total::default(),
+            own_then: 0.0,
+            own_armed: 0.0,
+            began: None,
             windows: 0,
         }
     }
 
-    /// What this process has used so far is no window's.
+    /// A sample begins. What this process used before the first one is no window's.
     pub(super) fn begin(&mut self) {
-        self.own_then = own_time();
-        self.own_first = self.own_then;
-        self.began = Instant::now();
+        let own = own_time();
+        if self.began.is_none() {
+            self.began = Some((Instant::now(), own));
+            self.own_then = own;
+        }
+        self.then = Total { own, ..self.total };
     }
 
     /// How long the next gap is.
@@ -155,28 +164,31 @@ impl Steering {
 
     /// The program used so many seconds of processor time in a gap of so many.
     pub(super) fn outside(&mut self, (used, elapsed): (f64, f64)) {
-        self.outside.0 += used;
-        self.outside.1 += elapsed;
-        self.load = self.outside.0 / self.outside.1.max(1e-9);
+        let Total { outside, .. } = &mut self.total;
+        outside.0 += used;
+        outside.1 += elapsed;
+        self.load = outside.0 / outside.1.max(1e-9);
     }
 
-    /// Seconds of processor time outside windows, and how long that was.
+    /// Seconds of processor time outside windows of this sample, and how long that was.
     pub(super) fn load_outside(&self) -> (f64, f64) {
-        self.outside
+        let (used, elapsed) = self.total.outside;
+        (used - self.then.outside.0, elapsed - self.then.outside.1)
     }
 
-    /// The parts of the program's time and of one processor's that were spent since the beginning.
+    /// The parts of the program's time and of one processor's that this sample took, which is so old.
     pub(super) fn spent(&self, running: Duration) -> (f64, f64) {
-        let recording = float(self.all_calls) * self.call;
-        let used = (self.outside.0 + self.inside - recording).max(1e-6);
-        (recording / used, (own_time() - self.own_first) / running.as_secs_f64().max(1e-6))
+        let recording = float(self.total.calls - self.then.calls) * self.call;
+        let inside = self.total.inside - self.then.inside;
+        let used = (self.load_outside().0 + inside - recording).max(1e-6);
+        (recording / used, (own_time() - self.then.own) / running.as_secs_f64().max(1e-6))
     }
 
     /// A window has closed. Its gap is noted.
     pub(super) fn closed(&mut self, window: &mut Opened) {
         window.gap = self.gap;
         self.newest = (window.start, window.start.saturating_add(window.length));
-        self.inside += window.used;
+        self.total.inside += window.used;
         self.calls = 0;
         self.seen.clear();
         self.own_armed = own_time();
@@ -185,7 +197,7 @@ impl Steering {
     /// A call has ended.
     pub(super) fn saw(&mut self, call: &Ended) {
         self.calls += 1;
-        self.all_calls += 1;
+        self.total.calls += 1;
         if (self.newest.0..self.newest.1).contains(&call.start) {
             *self.seen.entry(call.function).or_default() += 1;
         }
@@ -232,10 +244,10 @@ impl Steering {
             self.length /= 1.1;
         }
         self.length = self.length.clamp(shortest, longest);
-        let recorded = float(self.all_calls) * self.call / load;
-        let spent = recorded + own_time() - self.own_first;
+        let Some((began, own)) = self.began else { return };
+        let spent = float(self.total.calls) * self.call / load + own_time() - own;
         // What it may cost until now isn't quite what it has cost. The next few windows make up for that.
-        let debt = spent / self.cost - self.began.elapsed().as_secs_f64();
+        let debt = spent / self.cost - began.elapsed().as_secs_f64();
         let steady = (of_calls + self.arming) / self.cost;
         let gap = (steady + debt / 4.0).max(steady / 2.0).max(self.length * 2.0);
         // One window that was dear by chance doesn't end the sample.

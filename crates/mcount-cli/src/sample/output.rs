@@ -1,0 +1,152 @@
+//! Files of samples: one, or one for each period, of which the newest are kept.
+
+use crate::commit::{about, write_new};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use time::OffsetDateTime;
+
+/// Where samples are written.
+pub struct Output {
+    /// The file; if there are several, each has its time before the extension.
+    pub path: PathBuf,
+    /// There's a file for each period.
+    pub is_rotated: bool,
+    /// How many of these there are at most.
+    pub keep: Option<usize>,
+    /// Says which file was written.
+    pub say: fn(&str),
+}
+
+impl Output {
+    /// Writes a sample that began at this time, completely or not at all.
+    pub(super) fn write(&self, began: SystemTime, lines: &[u8]) -> io::Result<()> {
+        let path = if self.is_rotated { self.path_of(began) } else { self.path.clone() };
+        let name = path.display().to_string();
+        write_new(&path, lines).map_err(|error| about(&path, error))?;
+        let count = memchr::memchr_iter(b'\n', lines).count();
+        (self.say)(&format!("{} in {name}", crate::words::counted(count, "function", "functions")));
+        match self.keep.filter(|_| self.is_rotated) {
+            Some(keep) => self.remove_all_but(keep),
+            None => Ok(()),
+        }
+    }
+
+    /// `redis.jsonl` becomes `redis-20261127-034500.jsonl`, in UTC.
+    fn path_of(&self, began: SystemTime) -> PathBuf {
+        let time = OffsetDateTime::from(began);
+        let (date, clock) = (time.date(), time.time());
+        let [before, after] = self.around();
+        let mut name = before;
+        name.push(format!(
+            "{:04}{:02}{:02}-{:02}{:02}{:02}",
+            date.year(),
+            u8::from(date.month()),
+            date.day(),
+            clock.hour(),
+            clock.minute(),
+            clock.second(),
+        ));
+        name.push(after);
+        self.path.with_file_name(name)
+    }
+
+    /// What names of files have before and after the time.
+    fn around(&self) -> [OsString; 2] {
+        let mut before = self.path.file_stem().unwrap_or_default().to_owned();
+        before.push("-");
+        let mut after = OsString::new();
+        if let Some(extension) = self.path.extension() {
+            after.push(".");
+            after.push(extension);
+        }
+        [before, after]
+    }
+
+    /// Removes the oldest files.
+    fn remove_all_but(&self, keep: usize) -> io::Result<()> {
+        let folder = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let [before, after] = self.around();
+        let mut found: Vec<OsString> = Vec::new();
+        for entry in folder.read_dir().map_err(|error| about(folder, error))? {
+            let name = entry.map_err(|error| about(folder, error))?.file_name();
+            if is_between(&name, &before, &after) {
+                found.push(name);
+            }
+        }
+        found.sort_unstable();
+        for name in found.iter().take(found.len().saturating_sub(keep)) {
+            let path = folder.join(name);
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(about(&path, error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Is there a time between these two, and nothing else?
+fn is_between(name: &OsStr, before: &OsStr, after: &OsStr) -> bool {
+    let rest = name.as_bytes().strip_prefix(before.as_bytes());
+    let time = rest.and_then(|rest| rest.strip_suffix(after.as_bytes()));
+    time.is_some_and(|time| {
+        time.len() == 15
+            && time.iter().enumerate().all(|(place, byte)| match place {
+                8 => *byte == b'-',
+                _ => byte.is_ascii_digit(),
+            })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn output(path: &Path) -> Output {
+        Output { path: path.to_owned(), is_rotated: true, keep: Some(2), say: |_| {} }
+    }
+
+    #[test]
+    fn names_have_their_time() {
+        let rows = [
+            ("a/redis.jsonl", 0, "a/redis-19700101-000000.jsonl"),
+            ("redis", 1_709_210_096, "redis-20240229-123456"),
+            ("x.tar.gz", 4_102_444_799, "x.tar-20991231-235959.gz"),
+        ];
+        for (path, seconds, expected) in rows {
+            let began = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            assert_eq!(output(Path::new(path)).path_of(began), Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn the_newest_are_kept_and_nothing_else_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let others =
+            ["a.jsonl", "a-x.jsonl", "a-20261127-0345000.jsonl", "b-20261127-034500.jsonl"];
+        for other in others {
+            write_new(&folder.path().join(other), b"").unwrap();
+        }
+        let output = output(&folder.path().join("a.jsonl"));
+        for second in 0..5 {
+            let began = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+            output.write(began, b"{}\n").unwrap();
+        }
+        let mut left: Vec<_> =
+            folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        let mut expected: Vec<OsString> = others.map(OsString::from).into();
+        expected.extend(["a-19700101-000003.jsonl", "a-19700101-000004.jsonl"].map(OsString::from));
+        expected.sort();
+        assert_eq!(left, expected);
+    }
+}
