@@ -14,6 +14,7 @@ mod bench;
 mod budget;
 mod debian;
 mod document;
+mod fleet;
 mod hosts;
 mod installed;
 mod kernel;
@@ -24,6 +25,7 @@ mod outside;
 mod patched;
 mod plan;
 mod project;
+mod sampled;
 mod servers;
 mod stress;
 mod suites;
@@ -41,6 +43,7 @@ usage: cargo lab EXPERIMENT [OPTION…]
 
 experiments:
   bench     measure the programs against others
+  fleet     sample processes of 200 hosts, and ask DuckDB and Spark what got slower
   hosts     run the tests on 32-bit and big-endian hosts, by emulation where that is needed
   installed compare kernels of Debian without symbols with their vmlinux, and what BPF can attach to with bpftool
   kernel    build a kernel with our recordmcount in its place, boot it in QEMU, and trace
@@ -72,6 +75,7 @@ fn run() -> Result<bool> {
     match parser.next()? {
         Some(Arg::Value(experiment)) => match experiment.to_str() {
             Some("bench") => bench::run(parser),
+            Some("fleet") => fleet::run(parser),
             Some("hosts") => hosts::run(parser),
             Some("installed") => installed::run(parser),
             Some("kernel") => kernel::run(parser),
@@ -81,6 +85,7 @@ fn run() -> Result<bool> {
             Some("outside") => outside::run(parser),
             Some("plan") => plan::run(parser),
             Some("project") => project::run(parser),
+            Some("sampled") => sampled::run(parser),
             Some("servers") => servers::run(parser),
             Some("stress") => stress::run(parser),
             Some("suites") => suites::run(parser),

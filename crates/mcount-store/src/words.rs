@@ -1,7 +1,7 @@
 //! Words for people: numbers with their noun, and names that stay on one line.
 
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 
 /// `1 entry`, `2 entries`, `0 entries`.
 #[must_use]
@@ -53,6 +53,16 @@ fn escaped(mut text: String, c: char) -> String {
         text.push(c);
     }
     text
+}
+
+/// Bytes such as those of a build ID, two digits each.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 #[cfg(test)]

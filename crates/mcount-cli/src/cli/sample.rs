@@ -28,11 +28,12 @@ function calls, and share is the part of all time; with several threads, or func
 themselves, it can exceed 100 %. Processes that the process makes aren't sampled.
 
 On a terminal the table is refreshed until ^C. Otherwise mcount prints it once, at the end: after \
---duration, when the process ends, or by ^C or SIGTERM. With --output it's written to a file instead, as \
-JSON lines, which mcount diff compares.
+--duration, when the process ends, or by ^C or SIGTERM. With --output it's written to a file instead: a \
+table of Parquet if its name ends in .parquet, otherwise JSON lines, which mcount diff compares.
 
 With --format jsonl, each line is a function, with the fields start (seconds since 1970) and seconds of the \
-sample, program, process, function, module, calls and windows (what was seen), calls_per_second, mean_ns \
+sample, host, program and program_build (its build ID), process, function, module and its build, calls and \
+windows (what was seen), calls_per_second, mean_ns \
 and share (a part of 1), each also with _error (null if unknown), median_ns, p90_ns, p99_ns and unfinished.
 
 Examples: mcount sample 1234
@@ -57,7 +58,7 @@ pub(super) struct SampleArgs {
     /// Print aligned text, or one JSON object per function
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// Write the sample to this file, as JSON lines
+    /// Write the sample to this file, as JSON lines or a table of Parquet (.parquet)
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// Begin a new sample this often, in a file of its own: FILE-YYYYMMDD-HHMMSS, by UTC

@@ -3,6 +3,7 @@
 mod again;
 mod cells;
 mod output;
+mod parquet;
 
 pub use self::again::{Again, sample_again};
 pub use self::output::Output;
@@ -145,6 +146,19 @@ impl Table {
         )
     }
 
+    /// Writes the file.
+    fn write(&mut self, progress: &Progress, is_parquet: bool) -> io::Result<()> {
+        let bytes = if is_parquet {
+            self.parquet(progress)?
+        } else {
+            let lines = self.json(progress).into_iter();
+            lines.map(|line| line + "\n").collect::<String>().into_bytes()
+        };
+        let functions = self.rows(progress).len();
+        let output = self.output.as_ref();
+        output.map_or(Ok(()), |output| output.write(progress.began, &bytes, functions))
+    }
+
     /// Nothing was seen yet.
     fn reset(&mut self) {
         self.sample = Sample::new(1, self.cost);
@@ -207,18 +221,29 @@ impl Table {
         notes
     }
 
+    /// As a file of Parquet.
+    fn parquet(&mut self, progress: &Progress) -> io::Result<Vec<u8>> {
+        let rows = self.rows(progress);
+        let unfinished = |function: u32| self.unfinished.get(&function).copied().unwrap_or(0);
+        parquet::file(&rows, progress, unfinished)
+    }
+
     fn json(&mut self, progress: &Progress) -> Vec<String> {
         let rows = self.rows(progress).into_iter();
+        let host = host();
         let start = progress.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let line = |(row, named): (Row, Named)| {
             let [median, p90, p99] = row.percentiles;
             json!({
                 "start": start.as_secs_f64(),
                 "seconds": progress.running.as_secs_f64(),
+                "host": host,
                 "program": progress.program,
+                "program_build": &*progress.build,
                 "process": progress.process,
                 "function": &*named.function,
                 "module": &*named.module,
+                "build": &*named.build,
                 "calls": row.calls,
                 "windows": row.windows,
                 "calls_per_second": row.per_second.value,
@@ -236,6 +261,11 @@ impl Table {
         };
         rows.map(line).collect()
     }
+}
+
+/// What this machine is called.
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 impl Observer for Table {
@@ -281,14 +311,13 @@ impl Observer for Table {
     }
 
     fn complete(&mut self, progress: &Progress) -> io::Result<()> {
-        let lines = self.output.is_some().then(|| self.json(progress));
-        let written = self.output.as_ref().zip(lines).map(|(output, lines)| {
-            let text: String = lines.into_iter().map(|line| line + "\n").collect();
-            output.write(progress.began, text.as_bytes())
-        });
+        let written = match self.output.as_ref().map(Output::is_parquet) {
+            None => Ok(()),
+            Some(is_parquet) => self.write(progress, is_parquet),
+        };
         let is_printed = self.output.is_none() || self.interval.is_some();
         let printed = if is_printed { self.print(progress, true) } else { Ok(()) };
         self.reset();
-        written.unwrap_or(Ok(())).and(printed)
+        written.and(printed)
     }
 }

@@ -1,6 +1,7 @@
 //! Files of samples: one, or one for each period, of which the newest are kept.
 
 use crate::commit::{about, write_new};
+use crate::words::counted;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -21,13 +22,22 @@ pub struct Output {
 }
 
 impl Output {
+    /// By its name, is it a file of Parquet?
+    pub(super) fn is_parquet(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension == "parquet")
+    }
+
     /// Writes a sample that began at this time, completely or not at all.
-    pub(super) fn write(&self, began: SystemTime, lines: &[u8]) -> io::Result<()> {
+    pub(super) fn write(
+        &self,
+        began: SystemTime,
+        bytes: &[u8],
+        functions: usize,
+    ) -> io::Result<()> {
         let path = if self.is_rotated { self.path_of(began) } else { self.path.clone() };
         let name = path.display().to_string();
-        write_new(&path, lines).map_err(|error| about(&path, error))?;
-        let count = memchr::memchr_iter(b'\n', lines).count();
-        (self.say)(&format!("{} in {name}", crate::words::counted(count, "function", "functions")));
+        write_new(&path, bytes).map_err(|error| about(&path, error))?;
+        (self.say)(&format!("{} in {name}", counted(functions, "function", "functions")));
         match self.keep.filter(|_| self.is_rotated) {
             Some(keep) => self.remove_all_but(keep),
             None => Ok(()),
@@ -139,7 +149,7 @@ mod tests {
         let output = output(&folder.path().join("a.jsonl"));
         for second in 0..5 {
             let began = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
-            output.write(began, b"{}\n").unwrap();
+            output.write(began, b"{}\n", 1).unwrap();
         }
         let mut left: Vec<_> =
             folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();

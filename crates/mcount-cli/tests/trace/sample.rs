@@ -16,7 +16,7 @@ const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 type Check = fn() -> Result<(), String>;
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [(&str, Check); 10] = [
+    let rows: [(&str, Check); 11] = [
         ("sample::near-the-truth", || near_the_truth(&["1"], &["--duration", "2s"])),
         ("sample::threads-100", || near_the_truth(&["100", "2000"], &["--duration", "2s"])),
         ("sample::forks", || near_the_truth(&["1", "500", "1"], &["--duration", "2s"])),
@@ -26,6 +26,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("sample::killed", killed),
         ("sample::refused", refused),
         ("sample::rotated", rotated),
+        ("sample::parquet", parquet),
         ("sample::program", program),
         ("sample::program-killed", program_killed),
     ];
@@ -223,6 +224,23 @@ fn rotated() -> Result<(), String> {
     let ended = room.run("diff", &mut diff())?;
     if !ended.stdout.contains("\"function\":\"step\"") || ended.code > 1 {
         return Err(format!("{ended:?}"));
+    }
+    Ok(())
+}
+
+/// A table that's complete. What is in it is DuckDB's and Spark's matter: `cargo lab fleet`.
+fn parquet() -> Result<(), String> {
+    let room = Room::new()?;
+    let (_, served) = counting(&room, &["1", "50"])?;
+    let path = room.path("kept.parquet");
+    let options = ["--cost", "20%", "--duration", "1s", "-o", &path.display().to_string()];
+    let mut child = sample(&room, &options, served.id())?;
+    let ended = room.wait("sample", &mut child)?;
+    let file = testkit::files::read(&path)?;
+    let has = |text: &str| file.windows(text.len()).any(|part| part == text.as_bytes());
+    let is_whole = file.starts_with(b"PAR1") && file.ends_with(b"PAR1");
+    if ended.code != 0 || !is_whole || !has("calls_per_second_error") || !has("step") {
+        return Err(format!("{ended:?}: {} bytes", file.len()));
     }
     Ok(())
 }

@@ -8,10 +8,10 @@ use crate::contents::Contents;
 use crate::files::Input;
 use crate::kernel::{self, Name};
 use crate::unpack::{self, Limits, UNKNOWN_NAMES, unpacked_name};
+use mcount_store::words::hex;
 use object::ObjectKind;
 use object::read::{File, Object, ObjectSection};
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -218,14 +218,6 @@ impl Search {
         let contents = Contents::open(&candidate, self.limits).ok()?;
         Some(DebugFile { path: candidate, contents })
     }
-}
-
-fn hex(id: &[u8]) -> String {
-    id.iter().fold(String::new(), |mut hex, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 fn has_id(file: &[u8], id: &[u8]) -> bool {

@@ -22,6 +22,8 @@ pub enum Kind {
     Number,
     /// Whole numbers without a sign, such as addresses.
     Unsigned,
+    /// Numbers with a part behind the point, added by [`Column::real`].
+    Real,
     /// 1 if something holds, and else 0.
     Boolean,
     /// Microseconds since the beginning of 1970, UTC.
@@ -78,10 +80,8 @@ impl Column {
     #[must_use]
     pub fn new(field: &Field) -> Self {
         let values = match field.kind {
-            Kind::Number | Kind::Unsigned | Kind::Boolean | Kind::Time => {
-                Values::Numbers(Vec::new())
-            }
             Kind::Text => Values::Texts(Vec::new()),
+            _ => Values::Numbers(Vec::new()),
         };
         Self { values, present: Vec::new() }
     }
@@ -92,6 +92,16 @@ impl Column {
         if let Values::Numbers(all) = &mut self.values {
             all.push(value);
         }
+    }
+
+    /// Adds a number with a part behind the point.
+    pub fn real(&mut self, value: f64) {
+        self.number(value.to_bits().cast_signed());
+    }
+
+    /// The same, or none, to an optional column.
+    pub fn maybe_real(&mut self, value: Option<f64>) {
+        self.maybe_number(value.map(|value| value.to_bits().cast_signed()));
     }
 
     /// Adds a text, by its place in the list of texts.
@@ -258,7 +268,7 @@ fn schema(fields: &[Field]) -> Vec<Struct> {
         element.i32(3, i32::from(field.is_optional));
         element.bytes(4, field.name.as_bytes());
         match field.kind {
-            Kind::Number | Kind::Boolean => {}
+            Kind::Number | Kind::Boolean | Kind::Real => {}
             Kind::Unsigned => {
                 const UINT_64: i32 = 14;
                 element.i32(6, UINT_64);
@@ -299,10 +309,12 @@ impl Kind {
     fn physical(self) -> i32 {
         const BOOLEAN: i32 = 0;
         const INT64: i32 = 2;
+        const DOUBLE: i32 = 5;
         const BYTE_ARRAY: i32 = 6;
         match self {
             Self::Boolean => BOOLEAN,
             Self::Number | Self::Unsigned | Self::Time => INT64,
+            Self::Real => DOUBLE,
             Self::Text => BYTE_ARRAY,
         }
     }

@@ -87,7 +87,7 @@ pub(super) fn chunk(out: &mut Vec<u8>, field: &Field, column: &Column, all_texts
             for value in all {
                 page.extend_from_slice(&value.to_le_bytes());
             }
-            if field.kind != Kind::Unsigned {
+            if !matches!(field.kind, Kind::Unsigned | Kind::Real) {
                 bounds = all.iter().copied().min().zip(all.iter().copied().max());
             }
             PLAIN

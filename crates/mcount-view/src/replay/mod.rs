@@ -44,10 +44,9 @@ pub use time::parse_time;
 pub(crate) use values::Recorded;
 
 use crate::names::name_of;
-use crate::words::printable;
+use crate::words::{hex, printable};
 use clap::ValueEnum;
 use mcount_trace::{Call, End, Trace};
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -322,15 +321,6 @@ pub(crate) fn program_name(trace: &Trace<'_>, at: Option<usize>) -> String {
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let name = String::from_utf8_lossy(if file.is_empty() { NAMELESS.as_bytes() } else { file });
     printable(&name).into_owned()
-}
-
-/// Bytes such as those of a build ID, two digits each.
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// `text` as a JSON string.

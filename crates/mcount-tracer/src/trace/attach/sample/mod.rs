@@ -12,10 +12,12 @@ use self::window::{Armed, Window};
 use super::worker::{Worker, handle, inner_id, processes_with};
 use crate::files;
 use crate::trace::budget::{self, Budget};
+use crate::trace::modules::Module;
 use crate::trace::save;
+use crate::words::hex;
 use mcount_trace::{Ended, Follower, Trace};
 use nix::libc;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -43,6 +45,8 @@ pub struct Named {
     pub function: Arc<str>,
     /// The path of its module.
     pub module: Arc<str>,
+    /// The build ID of the module, in hexadecimal digits; empty if it has none.
+    pub build: Arc<str>,
     /// The number of its group. A window has one of the groups.
     pub group: u32,
 }
@@ -84,6 +88,8 @@ pub struct Opened {
 pub struct Progress {
     /// The path of the program.
     pub program: String,
+    /// Its build ID, in hexadecimal digits; empty if it has none.
+    pub build: Arc<str>,
     /// The process.
     pub process: i32,
     /// When it began.
@@ -140,6 +146,8 @@ struct Sampler {
     process: u32,
     /// Processes that have recorded calls.
     known: BTreeSet<u32>,
+    /// The build ID of the program.
+    build: Arc<str>,
     period: Option<Duration>,
     began: (SystemTime, Instant),
     looked: Instant,
@@ -186,10 +194,14 @@ impl Worker {
         let cost = Budget::new(sampling.cost).cost_of(1);
         let functions = self.names();
         let groups = Groups::new(functions.len(), sampling.seed);
-        let named = |(number, (function, module))| {
+        let builds = self.builds();
+        let named = |(number, (function, module)): (u32, (Arc<str>, Arc<str>))| {
+            let build = builds.get(&*module).map(Arc::clone).unwrap_or_default();
             let group = groups.of(number);
-            Named { number, function, module, group }
+            Named { number, function, module, build, group }
         };
+        let path = self.program.path.to_string_lossy().into_owned();
+        let build = builds.get(&path).map(Arc::clone).unwrap_or_default();
         observer.begin(functions.into_iter().map(named).collect(), cost);
         let mut sampler = Sampler {
             observer,
@@ -197,6 +209,7 @@ impl Worker {
             follower: Follower::new(),
             process: inner_id(self.request.process).cast_unsigned(),
             known: BTreeSet::new(),
+            build,
             period: sampling.period,
             began: (SystemTime::now(), now),
             looked: now,
@@ -218,6 +231,14 @@ impl Worker {
         sampler.missed = [0, missed + before];
         sampler.began = (SystemTime::now(), Instant::now());
         Ok(())
+    }
+
+    /// The build IDs of modules, by their paths.
+    fn builds(&self) -> HashMap<String, Arc<str>> {
+        let build = |module: &Module| {
+            (module.path.to_string_lossy().into_owned(), Arc::from(hex(&module.build_id)))
+        };
+        self.program.modules.iter().map(build).collect()
     }
 
     fn sample_by(&mut self, sampler: &mut Sampler, ends: (&File, &OwnedFd)) -> io::Result<()> {
@@ -325,6 +346,7 @@ impl Worker {
         let (recording, own) = sampler.steering.spent(running);
         Progress {
             program: self.program.path.to_string_lossy().into_owned(),
+            build: Arc::clone(&sampler.build),
             process: self.request.process,
             began,
             running,

@@ -1,0 +1,76 @@
+//! A sample as a table of Parquet, with the columns that JSON lines have as fields.
+
+use super::host;
+use crate::trace::attach::{Named, Progress};
+use mcount_view::parquet::{Column, Field, Group, Kind, Texts, Writer};
+use mcount_view::sample::{Estimate, Row};
+use std::io;
+use std::time::SystemTime;
+
+const FIELDS: &[Field] = &[
+    Field::new("host", Kind::Text),
+    Field::new("program", Kind::Text),
+    Field::new("program_build", Kind::Text),
+    Field::new("process", Kind::Number),
+    Field::new("start", Kind::Time),
+    Field::new("seconds", Kind::Real),
+    Field::new("function", Kind::Text),
+    Field::new("module", Kind::Text),
+    Field::new("build", Kind::Text),
+    Field::new("calls", Kind::Number),
+    Field::new("windows", Kind::Number),
+    Field::new("unfinished", Kind::Number),
+    Field::new("calls_per_second", Kind::Real),
+    Field::optional("calls_per_second_error", Kind::Real),
+    Field::new("mean_ns", Kind::Real),
+    Field::optional("mean_ns_error", Kind::Real),
+    Field::new("share", Kind::Real),
+    Field::optional("share_error", Kind::Real),
+    Field::optional("median_ns", Kind::Real),
+    Field::optional("p90_ns", Kind::Real),
+    Field::optional("p99_ns", Kind::Real),
+];
+
+/// The file. `unfinished` says how many calls of a function hadn't ended.
+pub(super) fn file(
+    rows: &[(Row, Named)],
+    progress: &Progress,
+    unfinished: impl Fn(u32) -> u64,
+) -> io::Result<Vec<u8>> {
+    let mut texts = Texts::default();
+    let mut columns: Vec<Column> = FIELDS.iter().map(Column::new).collect();
+    let same = [&*host(), &*progress.program, &*progress.build].map(|text| texts.add(text));
+    let start = progress.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let start = i64::try_from(start.as_micros()).unwrap_or(i64::MAX);
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    for (row, named) in rows {
+        let [function, module, build] =
+            [&named.function, &named.module, &named.build].map(|text| texts.add(text));
+        let mut next = columns.iter_mut();
+        let mut put = |fill: &dyn Fn(&mut Column)| next.next().map_or((), fill);
+        for text in same {
+            put(&|column| column.text(text));
+        }
+        put(&|column| column.number(progress.process.into()));
+        put(&|column| column.number(start));
+        put(&|column| column.real(progress.running.as_secs_f64()));
+        for text in [function, module, build] {
+            put(&|column| column.text(text));
+        }
+        for count in [row.calls, row.windows, unfinished(row.function)] {
+            put(&|column| column.number(number(count)));
+        }
+        for Estimate { value, error } in [row.per_second, row.mean, row.share] {
+            put(&|column| column.real(value));
+            put(&|column| column.maybe_real(error.filter(|error| error.is_finite())));
+        }
+        for time in row.percentiles {
+            put(&|column| column.maybe_real(time));
+        }
+    }
+    let mut writer = Writer::new(Vec::new(), FIELDS)?;
+    if !rows.is_empty() {
+        writer.add(&Group::new(FIELDS, &columns, rows.len() as u64, &texts))?;
+    }
+    writer.finish()
+}
