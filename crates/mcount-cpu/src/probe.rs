@@ -49,6 +49,34 @@ pub struct Probes {
     /// The instructions, which were at the first address, for execution at the second, and behind them a jump to what followed.
     /// Addresses are those of the process.
     pub relocate: fn(&[u8], u64, u64) -> Result<Relocated, Unmovable>,
+    /// The stubs of probes, which have the moved instructions in them: where stubs are near their modules anyway.
+    pub stub: Option<ProbeStubs>,
+}
+
+/// How the stub of a probe is made.
+#[derive(Debug, Clone, Copy)]
+pub struct ProbeStubs {
+    /// Makes it. `None` if something is out of reach.
+    pub make: fn(Stub<'_>) -> Option<Vec<u8>>,
+    /// Its bytes.
+    pub size: usize,
+}
+
+/// What the stub of a probe is made of. Addresses are those of the process.
+#[derive(Debug, Clone, Copy)]
+pub struct Stub<'m> {
+    /// Where it is.
+    pub at: u64,
+    /// The routine that tells the recorder of a call.
+    pub routine: u64,
+    /// The function's number.
+    pub number: u32,
+    /// The instructions that move.
+    pub moved: &'m [u8],
+    /// Where they were.
+    pub from: u64,
+    /// The instruction before them, if that has signed the return address.
+    pub before: Option<[u8; 4]>,
 }
 
 /// The relocations of a processor that give a word an address.

@@ -40,7 +40,7 @@ const STATIC_PROGRAMS: [&str; 5] =
 type Check = fn() -> Result<(), String>;
 
 pub(crate) fn tests() -> Vec<Test> {
-    if !cfg!(target_arch = "x86_64") {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return Vec::new();
     }
     let mut tests = Vec::new();

@@ -18,6 +18,7 @@
 
     .text
     TRACED_ENTRY mcount_entry, mcount_call
+    TRACED_PROBE mcount_probe_entry, mcount_call
     TRACED_LATE mcount_pg_entry
     TRACED_CALL mcount_call, mcount_exit, mcount_personality
 
@@ -56,7 +57,7 @@
     str x0, [x19, #CALL_RETURN]
     LET_PAD_GO
     RESTORE_VECTORS
-    RESTORE
+    RESTORE_ALL
     ret
     FINISH mcount_pad_exit
 

@@ -10,8 +10,9 @@
 // and so is the return to the caller. What is called is a part of the stub, which isn't a guarded page (BTI), and
 // leads on by a direct branch. Where one is needed, routines begin with a landing pad (hint 34: bti c).
 //
-// All registers are kept but x16, x17 and the flags: a function may have any calling convention that leaves those to the
-// linker. Of vector registers longer than q0 (SVE), so much is kept as q0 has.
+// At the entry of a function with a hook, all registers are kept but x16, x17 and the flags: a function may have any calling convention
+// that leaves those to the linker. A function that has a probe may have any other, so everything is kept there, and wherever functions
+// return to. Of vector registers longer than q0 (SVE), so much is kept as q0 has.
 
     // The registers of a call.
     .set CALL_X29, 72
@@ -49,26 +50,36 @@
     .size \name, . - \name
     .endm
 
-// Keeps all general registers: x19 is a call then, x29 the frame, and the word above what x29 leads to is the slot. With
+// Keeps all general registers and the flags: x19 is a call then, x29 the frame, and the word above what x29 leads to is the slot. With
 // `link`, x30 is the address of whom to return to.
     .macro KEEP link
-    stp x29, x30, [sp, #-16]!
-    .cfi_def_cfa_offset 16
+    sub sp, sp, #KEPT
+    .cfi_def_cfa_offset KEPT
+    stp x16, x17, [sp]
+    KEEP_REST \link
+    .endm
+
+// The same where x16 and x17 are kept already, and the stack pointer leads to them.
+    .set KEPT, 128
+    .macro KEEP_REST link
+    stp x29, x30, [sp, #112]
     .cfi_offset x29, -16
     .if \link
     .cfi_offset x30, -8
     .endif
-    mov x29, sp
+    add x29, sp, #112
     .cfi_def_cfa x29, 16
-    stp x19, x20, [sp, #-16]!
+    stp x19, x20, [x29, #-16]
     .cfi_offset x19, -32
     .cfi_offset x20, -24
-    stp x9, x10, [sp, #-16]!
-    stp x11, x12, [sp, #-16]!
-    stp x13, x14, [sp, #-16]!
-    stp x15, x18, [sp, #-16]!
+    stp x9, x10, [x29, #-32]
+    stp x11, x12, [x29, #-48]
+    stp x13, x14, [x29, #-64]
+    stp x15, x18, [x29, #-80]
     mrs x17, fpsr
-    str x17, [sp, #-16]!
+    str x17, [x29, #-96]
+    mrs x17, nzcv
+    str x17, [x29, #-88]
     sub x17, sp, #CALL_SIZE
     and sp, x17, #0xffffffffffffffc0
     mov x19, sp
@@ -96,8 +107,12 @@
     .cfi_restore x30
     .endm
 
-// Puts them back, but for x16 and x17; the stack pointer is what it was.
+// Puts them back, but for x16, x17 and the flags; the stack pointer is what it was.
     .macro RESTORE
+    RESTORE_GENERAL
+    LEAVE_FRAME
+    .endm
+    .macro RESTORE_GENERAL
     ldp x0, x1, [x19]
     ldp x2, x3, [x19, #16]
     ldp x4, x5, [x19, #32]
@@ -107,7 +122,19 @@
     ldp x11, x12, [x29, #-48]
     ldp x13, x14, [x29, #-64]
     ldp x15, x18, [x29, #-80]
-    LEAVE_FRAME
+    .endm
+
+// Puts the flags back, by a register that's free.
+    .macro RESTORE_FLAGS by
+    ldr \by, [x29, #-88]
+    msr nzcv, \by
+    .endm
+
+// Puts everything back.
+    .macro RESTORE_ALL
+    RESTORE_FLAGS x17
+    ldp x16, x17, [x29, #-112]
+    RESTORE
     .endm
 
 // What an exit or a way that's left early has besides: CFI as behind KEEP.
@@ -199,6 +226,38 @@
     ldr x17, [x16, #RECORD_BODY]
     mov x16, x20
     RESTORE
+    cbz x16, \call
+    br x17
+    FINISH \name
+    .endm
+
+// The entry of functions that have a probe. Their stubs have kept x16 and x17, below a stack pointer that's lower by KEPT, and put that
+// back when they're called.
+    .macro TRACED_PROBE name, call
+    BEGIN \name
+    .cfi_def_cfa sp, KEPT
+    hint #34
+    KEEP_REST 1
+    KEEP_VECTORS
+    add x0, x29, #8
+    ldr w1, [x16, #RECORD_ID]
+    mov x2, x19
+    bl {slow_entry}
+    mov x20, x0
+    RESTORE_VECTORS
+    RESTORE_FLAGS x16
+    ldr x16, [x19, #CALL_RECORD]
+    ldr x17, [x16, #RECORD_BODY]
+    mov x16, x20
+    RESTORE_GENERAL
+    ldp x19, x20, [x29, #-16]
+    .cfi_restore x19
+    .cfi_restore x20
+    sub sp, x29, #112
+    .cfi_def_cfa sp, KEPT
+    ldp x29, x30, [sp, #112]
+    .cfi_restore x29
+    .cfi_restore x30
     cbz x16, \call
     br x17
     FINISH \name
@@ -304,7 +363,7 @@ mcount_pad_words:
     str x0, [x19, #CALL_RETURN]
     LET_GO
     RESTORE_VECTORS
-    RESTORE
+    RESTORE_ALL
     ret
     FINISH \name
     .endm

@@ -63,7 +63,7 @@ pub static ROLES: Roles = Roles {
 pub const FOREIGN: &str = "it isn't a little-endian AArch64 program";
 /// Functions without a hook can get one.
 #[cfg(feature = "probe")]
-pub const PROBES: Option<&crate::probe::Probes> = None;
+pub const PROBES: Option<&crate::probe::Probes> = Some(&super::probe::PROBES);
 /// `e_machine` of its programs.
 pub const MACHINE: u16 = 183;
 /// A word of the agent or of a module is to have the load bias and its addend (ELF for the Arm 64-bit Architecture, 5.7.14).

@@ -15,13 +15,16 @@ mod instruction;
 mod link;
 mod relocate;
 mod scan;
+mod stub;
 
 use self::instruction::{Flow, PAGE, can_move, flow, is_allocated, page};
 use self::relocate::{MOVED_MOST, relocate};
 use self::scan::scan;
 use super::code::{NOP, SITE};
 use crate::outside::words;
-use crate::probe::{Beginning, Calls, Entry, Probes, References, Relocations, Returns, Unmovable};
+use crate::probe::{
+    Beginning, Calls, Entry, ProbeStubs, Probes, References, Relocations, Returns, Unmovable,
+};
 
 /// Relocations by ELF for the Arm 64-bit Architecture, 5.7; registers by DWARF for it, 4.1.
 pub static PROBES: Probes = Probes {
@@ -54,6 +57,7 @@ pub static PROBES: Probes = Probes {
     scan,
     far,
     relocate,
+    stub: Some(ProbeStubs { make: stub::stub, size: stub::SIZE }),
 };
 
 /// `bti c`, `bti jc`.

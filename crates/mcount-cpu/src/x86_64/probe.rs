@@ -46,6 +46,7 @@ pub static PROBES: Probes = Probes {
     scan,
     far,
     relocate,
+    stub: None,
 };
 
 /// `endbr64`: where indirect branches may lead.

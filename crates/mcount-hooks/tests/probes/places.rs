@@ -2,7 +2,7 @@
 //! was? An emulated processor runs both.
 
 use super::machines::AARCH64;
-use mcount_cpu::probe::Unmovable;
+use mcount_cpu::probe::{ProbeStubs, Stub, Unmovable};
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::Command;
@@ -62,6 +62,8 @@ const FORMS: [Form; 20] = [
 /// Memory of the program that runs them.
 const ARENA: u64 = 0x10_0000_0000;
 const ARENA_SIZE: u64 = 1 << 29;
+/// A routine there that goes on with the function.
+const ROUTINE: u64 = ARENA + 0x1000;
 /// How many instructions of each form.
 const COUNT: usize = 100;
 
@@ -107,17 +109,27 @@ fn case(form: Form, random: &mut Random) -> Option<Vec<u8>> {
         }
     };
     assert!(moved.len() <= AARCH64.probes.moved_most, "{word:08x}");
-    let mut code = moved;
+    // In a stub it's no different, whatever the routine that is called first does.
+    let mut code = if random.below(2) == 0 { moved } else { stub(word, from, to)? };
     let length = code.len() as u64;
     let numbers = [from, to, target, form.target as u64, length];
     let mut bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
     bytes.extend(word.to_le_bytes());
-    code.resize(36, 0);
+    code.resize(132, 0);
     bytes.extend(code);
     bytes.extend((0..31).flat_map(|_| any(random).to_le_bytes()));
     bytes.extend((number(random, 16) << 28).to_le_bytes());
     bytes.extend((0..2).flat_map(|_| any(random).to_le_bytes()));
     Some(bytes)
+}
+
+/// The stub of a probe; `None` if it's too far away.
+fn stub(word: u32, from: u64, at: u64) -> Option<Vec<u8>> {
+    let ProbeStubs { make, size } = AARCH64.probes.stub.unwrap();
+    let moved = &word.to_le_bytes();
+    let stub = make(Stub { at, routine: ROUTINE, number: 7, moved, from, before: None })?;
+    assert_eq!(stub.len(), size);
+    Some(stub)
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub(super) struct Symbols {
     pub(super) instrumented_enter: u64,
     pub(super) instrumented_exit: u64,
     pub(super) instrumented: u64,
+    /// What the stubs of probes call, where that's something else than those of hooks do.
+    pub(super) probe_entry: u64,
     /// Where functions return to whose hook is after the prologue.
     pub(super) pg_return: u64,
     /// Where functions return to whose slot another frame has, too, where there is such a thing.
@@ -211,6 +213,7 @@ pub(super) fn symbols(image: &[u8]) -> io::Result<Symbols> {
             "mcount_instrumented_enter" => &mut found.instrumented_enter,
             "mcount_instrumented_exit" => &mut found.instrumented_exit,
             "mcount_instrumented" => &mut found.instrumented,
+            "mcount_probe_entry" => &mut found.probe_entry,
             "mcount_question" => &mut found.question,
             "mcount_start" => &mut found.start,
             "mcount_stubs" => &mut found.stubs,

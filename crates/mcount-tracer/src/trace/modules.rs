@@ -416,7 +416,7 @@ impl Module {
     /// Bytes that its hooks need near it, if the agent is too far away.
     pub(super) fn near(&self) -> u64 {
         let of = |hook: &Hook| {
-            if hook.probe.is_some() { probes::NEAR } else { processor::NEAR as u64 }
+            if hook.probe.is_some() { probes::near() } else { processor::NEAR as u64 }
         };
         self.hooks
             .iter()

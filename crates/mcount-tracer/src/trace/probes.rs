@@ -15,7 +15,7 @@ use super::processor::{self, SITE, THUNK};
 use super::scope::Scope;
 use crate::words::counted;
 use mcount_cpu::marker::NOTED;
-use mcount_cpu::probe::Relocated;
+use mcount_cpu::probe::{Relocated, Stub};
 use mcount_hooks::code::Code;
 use mcount_hooks::probe::{Function, Plan, Planner, Refusal, Row};
 use std::io;
@@ -38,7 +38,15 @@ const FRAME_POINTER: u16 = 6;
 const STACK_POINTER: u16 = 7;
 
 /// Bytes that a probe needs near its module, if the agent is too far away.
-pub(super) const NEAR: u64 = (THUNK + CODE) as u64;
+pub(super) fn near() -> u64 {
+    let stub = processor::PROBES.and_then(|probes| probes.stub);
+    stub.map_or(THUNK + CODE, |stub| stub.size) as u64
+}
+
+/// The moved instructions are in the stubs.
+pub(super) fn are_in_stubs() -> bool {
+    processor::PROBES.is_some_and(|probes| probes.stub.is_some())
+}
 
 /// What is known of a probe from its file.
 #[derive(Debug, Clone)]
@@ -47,6 +55,8 @@ pub(super) struct Probe {
     entry: u64,
     /// The instructions that move.
     moved: Vec<u8>,
+    /// The instruction before them, if that signs the return address.
+    before: Option<[u8; 4]>,
     rows: Vec<Row>,
     /// What it's for, if that isn't a function.
     marker: Option<Marker>,
@@ -59,9 +69,14 @@ impl Probe {
     ///
     /// The code isn't there.
     pub(super) fn of(plan: Plan, code: &Code<'_>) -> Result<Self, String> {
-        let Plan { entry, moved, rows, .. } = plan;
+        let Plan { entry, moved, is_signed, rows, .. } = plan;
         let moved = code.at(entry).get(..moved).ok_or("its code isn't in the file")?;
-        Ok(Self { entry, moved: moved.to_vec(), rows, marker: None })
+        let before = entry.checked_sub(4).filter(|_| is_signed);
+        let before = before.and_then(|at| code.at(at).first_chunk().copied());
+        if is_signed && before.is_none() {
+            return Err("its code isn't in the file".to_owned());
+        }
+        Ok(Self { entry, moved: moved.to_vec(), before, rows, marker: None })
     }
 
     /// The same of a marker.
@@ -82,6 +97,19 @@ impl Probe {
     /// Where its jump goes, before the load bias.
     pub(super) fn entry(&self) -> u64 {
         self.entry
+    }
+
+    /// Its stub at `at`, which calls the routine, of the function with the number, in a module at load bias `bias`.
+    pub(super) fn stub(
+        &self,
+        at: u64,
+        (routine, number): (u64, u32),
+        bias: u64,
+    ) -> Option<Vec<u8>> {
+        let make = processor::PROBES?.stub?.make;
+        let from = bias.wrapping_add(self.entry);
+        let Self { moved, before, .. } = self;
+        make(Stub { at, routine, number, moved, from, before: *before })
     }
 
     /// The instructions for execution at `to`, and a jump back.
@@ -289,6 +317,9 @@ fn row_at(rows: &[Row], offset: usize, more: i64) -> Option<[u8; ROW]> {
 
 /// The gate of a probe whose site is at `site`, if it's armed; `read` reads memory.
 pub(super) fn gate(site: u64, read: impl Fn(u64, &mut [u8]) -> io::Result<()>) -> Option<u64> {
+    if are_in_stubs() {
+        return Some(site);
+    }
     let mut jump = [0; SITE];
     read(site, &mut jump).ok()?;
     let target = processor::target(site, &jump)?;

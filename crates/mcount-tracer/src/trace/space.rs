@@ -264,6 +264,7 @@ impl Space {
             plain: agent.symbols.routines(kind),
             with_values,
             marker: agent.symbols.marker,
+            probe: agent.symbols.probe_entry,
         };
         let stubs = StubWriter {
             routines,

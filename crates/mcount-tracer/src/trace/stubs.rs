@@ -5,7 +5,7 @@
 
 use super::agent::Routines;
 use super::modules::Hook;
-use super::probes::{Probe, TRAP, Unit};
+use super::probes::{Probe, TRAP, Unit, are_in_stubs};
 use super::processor as code;
 use mcount_ptrace::Memory;
 use std::io;
@@ -60,6 +60,8 @@ pub(super) struct StubRoutines {
     pub(super) with_values: Routines,
     /// What the units of markers call.
     pub(super) marker: u64,
+    /// What the stubs of probes call, where these have the moved instructions in them.
+    pub(super) probe: u64,
 }
 
 impl StubRoutines {
@@ -110,6 +112,12 @@ impl StubWriter {
     ) -> Option<ArmedHook> {
         if probe.marker().is_some() {
             return self.arm_marker(hook, probe, bias, near);
+        }
+        if are_in_stubs() {
+            let room = near.unwrap_or(&mut self.stubs);
+            let routine = self.routines.bias + self.routines.probe;
+            let target = room.add(&probe.stub(room.next(), (routine, hook.id), bias)?)?;
+            return ArmedHook::of_stub(hook, bias, target);
         }
         let at = self.moved.next();
         if let Some(unit) = Unit::new(probe, bias, at) {
@@ -247,10 +255,16 @@ impl ArmedHook {
 
     /// The same of a probe.
     fn of_probe(hook: &Hook, bias: u64, target: u64, unit: Unit) -> Option<Self> {
+        let armed = Self::of_stub(hook, bias, target)?;
+        Some(Self { unit: Some(unit), ..armed })
+    }
+
+    /// The same of a probe whose stub has the moved instructions in it.
+    fn of_stub(hook: &Hook, bias: u64, target: u64) -> Option<Self> {
         let site = bias + hook.site;
         let mut area = [0; LONGEST];
         area.get_mut(..code::SITE)?.copy_from_slice(&code::armed(site, target)?);
-        Some(Self { site: (site, area), before: None, unit: Some(unit) })
+        Some(Self { site: (site, area), before: None, unit: None })
     }
 }
 
@@ -266,7 +280,7 @@ mod tests {
         let mut room = [0; 2 * code::STUB];
         let start = room.as_ptr().expose_provenance() as u64;
         let plain = Routines { exit: start, ..Routines::default() };
-        let routines = StubRoutines { bias: 0, plain, with_values: plain, marker: 0 };
+        let routines = StubRoutines { bias: 0, plain, with_values: plain, marker: 0, probe: 0 };
         let batch = |start: u64| Batch::new((start, start + 2 * code::STUB as u64));
         let mut writer = StubWriter { routines, stubs: batch(start), moved: batch(start) };
         writer.add_stub([1; code::STUB]).unwrap();

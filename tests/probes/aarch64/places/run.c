@@ -11,7 +11,7 @@
 enum { NOTHING, BRANCH, LITERAL };
 struct one {
   uint64_t from, to, target, kind, length;
-  uint32_t word, code[9];
+  uint32_t word, code[33];
   uint64_t registers[31], flags, literal[2];
 };
 struct seen {
@@ -81,6 +81,9 @@ int main(void) {
   if (mmap(arena, 1ul << 29, PROT_READ | PROT_WRITE | PROT_EXEC,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != arena)
     return 2;
+  // What stubs call: ldr x17, [x16]; br x17
+  const uint32_t routine[] = {0xf9400211, 0xd61f0220};
+  put(0x1000001000, routine, sizeof routine);
   static struct one one;
   const uint32_t breakpoint = 0xd4200000;
   int count = 0;

@@ -3,9 +3,9 @@
 use super::instruction::{Access, Uses, access, uses};
 use super::relocate::relocate;
 use super::scan::scan;
-use super::{beginning, entry, jumps_by};
+use super::{beginning, entry, jumps_by, stub};
 use crate::outside::words;
-use crate::probe::{Base, Beginning, Entry, Kind, Piece, References, Rules, Unmovable};
+use crate::probe::{Base, Beginning, Entry, Kind, Piece, References, Rules, Stub, Unmovable};
 use std::vec::Vec;
 
 fn code(words: &[u32]) -> Vec<u8> {
@@ -160,4 +160,33 @@ fn addresses_are_found() {
     assert_eq!(references.bases, [base(0x1008, 0x1010), base(0x1010, 0x1010)]);
     let leads: Vec<_> = references.between(0x1010..0x1014).iter().map(|one| one.kind).collect();
     assert_eq!(leads, [Kind::Address, Kind::Address]);
+}
+
+/// What is signed is checked before the recorder is told, and signed again before the instruction that has moved.
+#[test]
+fn stubs_keep_signatures() {
+    let of = |before: u32| {
+        stub::stub(Stub {
+            at: 0x10_0000,
+            routine: 0x1234_5678,
+            number: 9,
+            moved: &0xa9bf_7bfd_u32.to_le_bytes(),
+            from: 0x1004,
+            before: Some(before.to_le_bytes()),
+        })
+    };
+    for (sign, check) in [(0xd503_233f, 0xd503_23bf), (0xd503_237f, 0xd503_23ff)] {
+        let bytes = of(sign).unwrap();
+        assert_eq!(bytes.len(), stub::SIZE);
+        let words: Vec<u32> = words(&bytes).collect();
+        // nop; b told; …; stp x29, x30, [sp, #-16]!; b 0x1008
+        assert_eq!(words[..2], [0xd503_201f, 0x1400_000a]);
+        assert_eq!(words[5], 0xa9bf_7bfd);
+        assert_eq!((words[11], words[17]), (check, sign));
+        assert_eq!(bytes[96..112], [0x10_0040_u64, 0x1234_5678].map(u64::to_le_bytes).concat());
+        assert_eq!(words[31], 9);
+        let number = super::super::code::switch(false);
+        assert_eq!(number, 0x1400_0005_u32.to_le_bytes(), "where the way on is");
+    }
+    assert_eq!(of(0xd503_201f), None);
 }

@@ -208,6 +208,7 @@ impl Session {
             plain: symbols.routines(kind),
             with_values: symbols.routines_with_values(kind),
             marker: symbols.marker,
+            probe: symbols.probe_entry,
         };
         let stubs =
             Stubs::new((self.block.stubs(&self.image), self.block.moved(&self.image)), routines);
