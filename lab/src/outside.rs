@@ -116,7 +116,7 @@ impl Machine {
     }
 }
 
-const TESTS: [&str; 19] = [
+const TESTS: [&str; 23] = [
     "attach::spoilt",
     "attach::impostor",
     "attach::patterns",
@@ -136,6 +136,10 @@ const TESTS: [&str; 19] = [
     "versions::under-load",
     "off-cpu::snapshot",
     "library-calls::program/tail-calls",
+    "probes::firsts",
+    "probes::registers",
+    "probes::attach::guarded",
+    "probes::own::exceptions",
 ];
 
 const RISCV_TESTS: [&str; 2] = ["builds::", "attach::patterns"];
