@@ -62,9 +62,14 @@ pub(super) fn sides(old: &Path, new: &Path) -> Option<Sides> {
     let input = Input::open(first).ok()?;
     match input.bytes() {
         bytes if is_trace(bytes) => Some(Sides::Traces(sides)),
-        bytes if is_sample(bytes) => Some(Sides::Samples(sides)),
+        bytes if is_sample(bytes) || is_table(bytes) => Some(Sides::Samples(sides)),
         _ => None,
     }
+}
+
+/// Is it a file of Parquet?
+fn is_table(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"PAR1")
 }
 
 /// `OLD1,OLD2`, unless a file is called that.
@@ -130,7 +135,13 @@ fn side_of_samples(paths: &[PathBuf]) -> Option<Vec<Sampled>> {
     for path in paths {
         let name = path.display();
         let input = Input::given(path).map_err(|error| Failure::from(error).to_string());
-        let read = input.and_then(|input| samples(input.bytes()));
+        let read = input.and_then(|input| match input.bytes() {
+            bytes if is_trace(bytes) => Err("is a trace, not a sample".to_owned()),
+            bytes if is_table(bytes) => {
+                Err("is a table of Parquet: diff compares samples of JSON lines".to_owned())
+            }
+            bytes => samples(bytes),
+        });
         found.extend(read.map_err(|error| complain(&format!("{name}: {error}"))).ok()?);
     }
     if found.is_empty() {
@@ -149,6 +160,10 @@ fn side(paths: &[PathBuf], by: &mut By, is_exact: bool) -> Option<Vec<Functions>
         let input = Input::given(path);
         let input =
             input.map_err(|error| complain(&format!("{name}: {}", Failure::from(error)))).ok()?;
+        if is_sample(input.bytes()) {
+            complain(&format!("{name}: is a sample, not a trace"));
+            return None;
+        }
         let measured = read(input.bytes(), |trace| {
             if !trace.has_times() || trace.header.has_only_entries {
                 // Said below, or by the recorder: what is left are the numbers of calls.

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -65,9 +65,10 @@ pub(super) struct SampleArgs {
     #[arg(long, value_name = "TIME", value_parser = period, requires = "output")]
     rotate: Option<Duration>,
     /// Remove the oldest of these files if there are more than this
-    #[arg(long, value_name = "N", value_parser = super::options::number::<usize>, requires = "rotate")]
+    #[arg(long, value_name = "N", value_parser = count, requires = "rotate")]
     keep: Option<usize>,
-    /// Sample the oldest process of this program, a file name or path, and after its end the next one
+    /// Sample the oldest process of this program, a file name or path, and after its end the next one; with
+    /// --output, that takes --rotate
     #[arg(long, value_name = "NAME", conflicts_with = "process")]
     program: Option<OsString>,
     /// Stop when this process, the parent, ends
@@ -93,6 +94,14 @@ pub(super) struct SampleArgs {
     process: Option<i32>,
 }
 
+/// How many files are kept.
+fn count(text: &str) -> Result<usize, String> {
+    match super::options::number::<usize>(text)? {
+        0 => Err("at least 1".to_owned()),
+        count => Ok(count),
+    }
+}
+
 /// How long a file's sample is.
 fn period(text: &str) -> Result<Duration, String> {
     match Duration::from_nanos(parse_time(text)?) {
@@ -114,13 +123,26 @@ pub(super) fn sample(arguments: &SampleArgs) -> u8 {
 
 /// Samples whatever process runs a program.
 fn sample_program(arguments: &SampleArgs, program: &OsStr) -> u8 {
+    if program.is_empty() {
+        return complain("--program takes a file name or a path");
+    }
     if arguments.output.is_some() && arguments.rotate.is_none() {
         return complain(
             "--program with --output needs --rotate: each process has files of its own",
         );
     }
+    // What is wrong with the command is said at once, and not of each process.
+    if let Err(error) = patterns(arguments) {
+        return complain(&error);
+    }
+    if let Some(Err(error)) = output(arguments).as_ref().map(Output::check) {
+        return complain(&error.to_string());
+    }
+    let path = Path::new(program);
+    let has_folder = program.as_bytes().contains(&b'/');
+    let whole = path.canonicalize().ok().filter(|_| has_folder);
     let again = Again {
-        program,
+        program: whole.as_deref().map_or(program, Path::as_os_str),
         arguments: without(std::env::args_os().skip(1), &["--program", "--duration"]),
         duration: arguments.duration.map(Duration::from_nanos),
         say,
@@ -153,24 +175,39 @@ fn without(arguments: impl Iterator<Item = OsString>, options: &[&str]) -> Vec<O
     left
 }
 
+/// The functions that are wanted, those that are probed, and those that are left out.
+fn patterns(arguments: &SampleArgs) -> Result<[Vec<Pattern>; 3], String> {
+    let language = if arguments.regex { Language::Regex } else { Language::Glob };
+    let patterns = [&arguments.filter, &arguments.probe, &arguments.exclude];
+    match patterns.map(|texts| Pattern::all(texts, language)) {
+        [Ok(filter), Ok(probe), Ok(exclude)] => Ok([filter, probe, exclude]),
+        [Err(error), ..] | [_, Err(error), _] | [.., Err(error)] => Err(error),
+    }
+}
+
+fn output(arguments: &SampleArgs) -> Option<Output> {
+    Some(Output {
+        path: arguments.output.clone()?,
+        is_rotated: arguments.rotate.is_some(),
+        keep: arguments.keep,
+        say,
+    })
+}
+
 /// Samples one process.
 fn sample_process(arguments: &SampleArgs, process: i32) -> u8 {
     if arguments.parent.is_some_and(|parent| !ends_with(parent)) {
         return SUCCESS;
     }
-    let language = if arguments.regex { Language::Regex } else { Language::Glob };
-    let patterns = [&arguments.filter, &arguments.probe, &arguments.exclude];
-    let [filter, probe, exclude] = match patterns.map(|texts| Pattern::all(texts, language)) {
-        [Ok(filter), Ok(probe), Ok(exclude)] => [filter, probe, exclude],
-        [Err(error), ..] | [_, Err(error), _] | [.., Err(error)] => return complain(&error),
+    let [filter, probe, exclude] = match patterns(arguments) {
+        Ok(patterns) => patterns,
+        Err(error) => return complain(&error),
     };
     let is_live = arguments.format == Format::Text && io::stdout().is_terminal();
-    let output = arguments.output.clone().map(|path| Output {
-        path,
-        is_rotated: arguments.rotate.is_some(),
-        keep: arguments.keep,
-        say,
-    });
+    let output = output(arguments);
+    if let Some(Err(error)) = output.as_ref().map(Output::check) {
+        return complain(&error.to_string());
+    }
     let interval = is_live.then_some(arguments.interval);
     let table = Table::new(arguments.sort, arguments.format, interval, output);
     let request = Request {

@@ -2,10 +2,10 @@
 //! has ended.
 
 use crate::trace::attach::find::{age, processes_of};
-use crate::trace::attach::start_of;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -38,15 +38,20 @@ pub fn sample_again(again: &Again<'_>) -> io::Result<u8> {
     let end = again.duration.map(|duration| Instant::now() + duration);
     let name = again.program.display();
     let mut is_said = false;
+    let (mut refused, mut has_sampled) = (BTreeSet::new(), false);
     loop {
         if signals.pending().any(|signal| signal != SIGCHLD) {
             return Ok(0);
         }
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
+            if !has_sampled {
+                return Err(io::Error::other("no process of it could be sampled"));
+            }
             return Ok(0);
         }
-        let found = processes_of(again.program);
+        let mut found = processes_of(again.program);
+        found.retain(|process| !refused.contains(process));
         let Some((process, since)) = found.first().copied() else {
             if !is_said {
                 (again.say)(&format!("waiting for {name}"));
@@ -62,13 +67,14 @@ pub fn sample_again(again: &Again<'_>) -> io::Result<u8> {
         if found.len() > 1 {
             (again.say)(&format!("{} processes run {name}: {process} is the oldest", found.len()));
         }
-        let status = sample(again, process, left, &mut signals)?;
-        let has_ended = start_of(process) != Some(since);
-        match status {
-            // Its process has ended, and maybe before it could be sampled.
-            Status::Ended(_) if has_ended => is_said = false,
-            Status::Ended(status) | Status::Told(status) => return Ok(code_of(status)),
+        match sample(again, process, left, &mut signals)? {
+            Status::Told(status) => return Ok(code_of(status)),
+            // Its process has ended, or has executed a program.
+            Status::Ended(status) if status.success() => has_sampled = true,
+            // It has ended before, or can't be sampled, which was said. Another one may be.
+            Status::Ended(_) => _ = refused.insert((process, since)),
         }
+        is_said = false;
     }
 }
 

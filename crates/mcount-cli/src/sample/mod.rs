@@ -146,6 +146,10 @@ impl Table {
         )
     }
 
+    fn is_rotated(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.is_rotated)
+    }
+
     /// Writes the file.
     fn write(&mut self, progress: &Progress, is_parquet: bool) -> io::Result<()> {
         let bytes = if is_parquet {
@@ -154,9 +158,10 @@ impl Table {
             let lines = self.json(progress).into_iter();
             lines.map(|line| line + "\n").collect::<String>().into_bytes()
         };
-        let functions = self.rows(progress).len();
+        let functions = counted(self.rows(progress).len(), "function", "functions");
+        let what = format!("{}; {functions}", self.title(progress));
         let output = self.output.as_ref();
-        output.map_or(Ok(()), |output| output.write(progress.began, &bytes, functions))
+        output.map_or(Ok(()), |output| output.write(progress.began, &bytes, &what))
     }
 
     /// Nothing was seen yet.
@@ -312,6 +317,8 @@ impl Observer for Table {
 
     fn complete(&mut self, progress: &Progress) -> io::Result<()> {
         let written = match self.output.as_ref().map(Output::is_parquet) {
+            // A period that has just begun.
+            Some(_) if self.is_rotated() && self.sample.windows() == 0 => Ok(()),
             None => Ok(()),
             Some(is_parquet) => self.write(progress, is_parquet),
         };

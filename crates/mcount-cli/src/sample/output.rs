@@ -1,12 +1,13 @@
 //! Files of samples: one, or one for each period, of which the newest are kept.
 
 use crate::commit::{about, write_new};
-use crate::words::counted;
+use crate::files::is_standard;
+use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 
 /// Where samples are written.
@@ -28,19 +29,48 @@ impl Output {
     }
 
     /// Writes a sample that began at this time, completely or not at all.
-    pub(super) fn write(
-        &self,
-        began: SystemTime,
-        bytes: &[u8],
-        functions: usize,
-    ) -> io::Result<()> {
-        let path = if self.is_rotated { self.path_of(began) } else { self.path.clone() };
+    pub(super) fn write(&self, began: SystemTime, bytes: &[u8], what: &str) -> io::Result<()> {
+        let path = if self.is_rotated { self.free_path_of(began) } else { self.path.clone() };
         let name = path.display().to_string();
         write_new(&path, bytes).map_err(|error| about(&path, error))?;
-        (self.say)(&format!("{} in {name}", counted(functions, "function", "functions")));
+        (self.say)(&format!("{what} in {name}"));
         match self.keep.filter(|_| self.is_rotated) {
-            Some(keep) => self.remove_all_but(keep),
+            Some(keep) => self.remove_all_but(keep, &path),
             None => Ok(()),
+        }
+    }
+
+    /// The same path, or that of the next second without a file.
+    fn free_path_of(&self, began: SystemTime) -> PathBuf {
+        let paths = (0..).map(|more| self.path_of(began + Duration::from_secs(more)));
+        let mut free = paths.filter(|path| path.symlink_metadata().is_err());
+        free.next().unwrap_or_else(|| self.path_of(began))
+    }
+
+    /// Can the file be written, as far as that's known before there's a sample?
+    ///
+    /// # Errors
+    ///
+    /// It can't, and why.
+    pub fn check(&self) -> io::Result<()> {
+        let path = &self.path;
+        if self.is_rotated && (is_standard(path) || path.file_name().is_none()) {
+            return Err(io::Error::other("--rotate needs the name of a file"));
+        }
+        match path.metadata() {
+            Ok(there) if there.is_dir() => Err(about(path, io::ErrorKind::IsADirectory.into())),
+            // A device or a pipe is written as it is.
+            Ok(there) if !there.is_file() && !self.is_rotated => Ok(()),
+            _ if is_standard(path) => Ok(()),
+            _ => access(self.folder(), Access::WRITE_OK | Access::EXEC_OK)
+                .map_err(|error| about(path, error.into())),
+        }
+    }
+
+    fn folder(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
         }
     }
 
@@ -75,22 +105,22 @@ impl Output {
         [before, after]
     }
 
-    /// Removes the oldest files.
-    fn remove_all_but(&self, keep: usize) -> io::Result<()> {
-        let folder = match self.path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+    /// Removes the oldest files, but not the one that was just written: the clock may have been ahead.
+    fn remove_all_but(&self, keep: usize, written: &Path) -> io::Result<()> {
+        let folder = self.folder();
         let [before, after] = self.around();
         let mut found: Vec<OsString> = Vec::new();
         for entry in folder.read_dir().map_err(|error| about(folder, error))? {
-            let name = entry.map_err(|error| about(folder, error))?.file_name();
-            if is_between(&name, &before, &after) {
+            let entry = entry.map_err(|error| about(folder, error))?;
+            let (name, is_file) =
+                (entry.file_name(), entry.file_type().is_ok_and(|of| of.is_file()));
+            let is_other = written.file_name() != Some(&*name);
+            if is_file && is_other && is_between(&name, &before, &after) {
                 found.push(name);
             }
         }
         found.sort_unstable();
-        for name in found.iter().take(found.len().saturating_sub(keep)) {
+        for name in found.iter().take((found.len() + 1).saturating_sub(keep)) {
             let path = folder.join(name);
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -119,7 +149,6 @@ fn is_between(name: &OsStr, before: &OsStr, after: &OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn output(path: &Path) -> Output {
         Output { path: path.to_owned(), is_rotated: true, keep: Some(2), say: |_| {} }
@@ -149,13 +178,21 @@ mod tests {
         let output = output(&folder.path().join("a.jsonl"));
         for second in 0..5 {
             let began = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
-            output.write(began, b"{}\n", 1).unwrap();
+            output.write(began, b"{}\n", "1 function").unwrap();
         }
+        // The clock goes back: a file is there already, others are newer.
+        std::fs::create_dir(folder.path().join("a-19600101-000000.jsonl")).unwrap();
+        let began = SystemTime::UNIX_EPOCH + Duration::from_secs(3);
+        output.write(began, b"{}\n", "1 function").unwrap();
+        let began = SystemTime::UNIX_EPOCH;
+        output.write(began, b"{}\n", "1 function").unwrap();
         let mut left: Vec<_> =
             folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         let mut expected: Vec<OsString> = others.map(OsString::from).into();
-        expected.extend(["a-19700101-000003.jsonl", "a-19700101-000004.jsonl"].map(OsString::from));
+        let kept =
+            ["a-19600101-000000.jsonl", "a-19700101-000000.jsonl", "a-19700101-000005.jsonl"];
+        expected.extend(kept.map(OsString::from));
         expected.sort();
         assert_eq!(left, expected);
     }

@@ -172,6 +172,15 @@ fn refused() -> Result<(), String> {
         (&["--filter", "nothing"] as &[&str], "nothing"),
         (&["--cost", "0%"], "--cost"),
         (&["--seed", "x"], "--seed"),
+        (&["--keep", "3"], "--rotate"),
+        (&["--rotate", "1s"], "--output"),
+        (&["--output", "x", "--rotate", "1ms"], "at least 1s"),
+        (&["--program", "x"], "cannot be used with"),
+        (&["--output", "x", "--rotate", "1s", "--keep", "0"], "at least 1"),
+        (&["--output", "-", "--rotate", "1s"], "needs the name of a file"),
+        // It's said before the process is sampled.
+        (&["--duration", "1h", "--output", "nowhere/x"], "nowhere/x: No such file"),
+        (&["--duration", "1h", "--output", "."], "directory"),
     ] {
         let mut child = sample(&room, options, process)?;
         let ended = room.wait("sample", &mut child)?;
@@ -294,6 +303,7 @@ fn program() -> Result<(), String> {
     }
     let served = start()?;
     until("it samples", || beginnings(&room) == 3)?;
+    std::thread::sleep(std::time::Duration::from_millis(500));
     kill_one(child.id().into(), Signal::SIGTERM);
     let ended = room.wait("sample", &mut child)?;
     let files = files(&room, "kept-")?;
@@ -312,6 +322,7 @@ fn program_killed() -> Result<(), String> {
     let (path, mut child) = sampling_program(&room)?;
     let served = Served::command(Command::new(&path).args(["1", "50"]))?;
     until("it samples", || beginnings(&room) == 1)?;
+    std::thread::sleep(std::time::Duration::from_millis(500));
     kill_one(child.id().into(), Signal::SIGKILL);
     let _ = child.wait();
     until("its file is there", || files(&room, "kept-").is_ok_and(|files| files.len() == 1))?;

@@ -13,6 +13,9 @@ use std::collections::{BTreeSet, HashMap};
 /// The odds that an interval of a sample lacks the truth.
 const ODDS: f64 = 0.05;
 
+/// No rate, no time in nanoseconds and no number of seconds is that great.
+const MOST: f64 = 1e20;
+
 /// How many windows what has an interval has at least, less one, and how many make no difference.
 const FREEDOM: [u64; 2] = [11, 200];
 
@@ -91,7 +94,7 @@ pub fn samples(bytes: &[u8]) -> Result<Vec<Sampled>, String> {
 }
 
 fn number(line: &Value, name: &str) -> Option<f64> {
-    line.get(name)?.as_f64().filter(|number| number.is_finite() && *number >= 0.0)
+    line.get(name)?.as_f64().filter(|number| (0.0..MOST).contains(number))
 }
 
 fn function(line: &Value) -> Option<(Key, Known)> {
