@@ -3,6 +3,7 @@
 use nix::errno::Errno;
 use nix::libc;
 use std::io;
+use std::time::Duration;
 
 /// A request, as glibc has its type.
 #[cfg(not(target_env = "musl"))]
@@ -130,14 +131,38 @@ pub(crate) fn send_again(thread: i32, signal: i32) {
 }
 
 /// Waits until a traced thread stops; its wait status. `None` if it ends instead.
+///
+/// The kernel doesn't tell of the end of a process's first thread before all others were waited for. So who waits for that one alone would
+/// wait forever for a process that was killed. It's asked again and again instead: mostly the answer comes within some microseconds.
 pub(crate) fn wait(thread: i32) -> io::Result<Option<i32>> {
-    loop {
-        match look(thread, libc::__WALL)? {
+    /// How often it's asked before this process sleeps, and between looks whether the thread has ended.
+    const TURNS: u32 = 200;
+    const LOOKS: u32 = 16;
+    const LONGEST: Duration = Duration::from_millis(1);
+    let mut pause = Duration::from_micros(20);
+    for turn in 1_u32.. {
+        // What it did before it ended is told first.
+        let has_ended = turn > TURNS && turn % LOOKS == 0 && has_ended(thread);
+        match look(thread, libc::__WALL | libc::WNOHANG)? {
             Some(Change::Stopped(status)) => return Ok(Some(status)),
             Some(Change::Ended) => return Ok(None),
-            None => {}
+            None if has_ended => return Ok(None),
+            None if turn <= TURNS => std::thread::yield_now(),
+            None => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST);
+            }
         }
     }
+    Ok(None)
+}
+
+/// Is it a zombie, or no longer there?
+fn has_ended(thread: i32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/stat"));
+    // The name may have spaces and parentheses in it.
+    let state = text.ok().and_then(|text| text.rsplit_once(") ").map(|(_, rest)| rest.to_owned()));
+    state.is_none_or(|state| state.starts_with(['Z', 'X']))
 }
 
 /// The state of a thread.

@@ -328,5 +328,11 @@ fn program_killed() -> Result<(), String> {
     until("its file is there", || files(&room, "kept-").is_ok_and(|files| files.len() == 1))?;
     let is_left = || !maps_have(served.id(), "top.mcount");
     until("the trace isn't mapped any more", is_left)?;
-    code_is_as_in_file(&path, served.id())
+    code_is_as_in_file(&path, served.id())?;
+    until("nobody traces it", || !is_traced(served.id()))
+}
+
+fn is_traced(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    !status.contains("TracerPid:\t0\n")
 }
