@@ -131,38 +131,66 @@ pub(crate) fn send_again(thread: i32, signal: i32) {
 }
 
 /// Waits until a traced thread stops; its wait status. `None` if it ends instead.
-///
-/// The kernel doesn't tell of the end of a process's first thread before all others were waited for. So who waits for that one alone would
-/// wait forever for a process that was killed. It's asked again and again instead: mostly the answer comes within some microseconds.
 pub(crate) fn wait(thread: i32) -> io::Result<Option<i32>> {
-    /// How often it's asked before this process sleeps, and between looks whether the thread has ended.
-    const TURNS: u32 = 200;
-    const LOOKS: u32 = 16;
-    const LONGEST: Duration = Duration::from_millis(1);
-    let mut pause = Duration::from_micros(20);
-    for turn in 1_u32.. {
-        // What it did before it ended is told first.
-        let has_ended = turn > TURNS && turn % LOOKS == 0 && has_ended(thread);
+    let mut wait = Wait::of(thread);
+    loop {
         match look(thread, libc::__WALL | libc::WNOHANG)? {
             Some(Change::Stopped(status)) => return Ok(Some(status)),
             Some(Change::Ended) => return Ok(None),
-            None if has_ended => return Ok(None),
-            None if turn <= TURNS => std::thread::yield_now(),
-            None => {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(LONGEST);
-            }
+            None if wait.goes_on() => {}
+            None => return Ok(None),
         }
     }
-    Ok(None)
 }
 
-/// Is it a zombie, or no longer there?
-fn has_ended(thread: i32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{thread}/stat"));
+/// Waiting for one thread, which is asked for again and again.
+///
+/// The kernel doesn't tell of the end of a process's first thread before all others were waited for. So who waits for that one alone would
+/// wait forever for a process that was killed. Mostly the answer comes within some microseconds.
+pub(crate) struct Wait {
+    thread: i32,
+    turns: u32,
+    has_ended: bool,
+}
+
+impl Wait {
+    pub(crate) const fn of(thread: i32) -> Self {
+        Self { thread, turns: 0, has_ended: false }
+    }
+
+    /// The thread was asked for, and there was no answer: waits a little, longer the more often it was. `false` if the thread has ended;
+    /// what it did before that has been asked for since.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        /// How often it's asked for before this process sleeps, and between looks whether it has ended.
+        const TURNS: u32 = 200;
+        const LOOKS: u32 = 16;
+        const STEP: Duration = Duration::from_micros(50);
+        const LONGEST: u32 = 20;
+        if self.has_ended {
+            return false;
+        }
+        self.turns = self.turns.saturating_add(1);
+        let Some(sleeps) = self.turns.checked_sub(TURNS) else {
+            std::thread::yield_now();
+            return true;
+        };
+        if sleeps % LOOKS == 0 {
+            self.has_ended = has_ended(&format!("/proc/{}/stat", self.thread));
+        }
+        if !self.has_ended {
+            std::thread::sleep(STEP * (sleeps / LOOKS + 1).min(LONGEST));
+        }
+        true
+    }
+}
+
+/// Is the thread of this file of `/proc` gone, but for what its process has to know of it?
+pub(crate) fn has_ended(stat: &str) -> bool {
+    let text = std::fs::read_to_string(stat);
     // The name may have spaces and parentheses in it.
-    let state = text.ok().and_then(|text| text.rsplit_once(") ").map(|(_, rest)| rest.to_owned()));
-    state.is_none_or(|state| state.starts_with(['Z', 'X']))
+    text.map_or(true, |text| {
+        text.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+    })
 }
 
 /// The state of a thread.

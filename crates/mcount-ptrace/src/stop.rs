@@ -6,7 +6,7 @@
 //! here, unless a signal has come as well, which the program may have meant to interrupt them by.
 
 use crate::memory::status;
-use crate::request::{self, Change};
+use crate::request::{self, Change, Wait};
 use crate::tracee::Tracee;
 use mcount_cpu::outside::GeneralRegisters;
 use nix::errno::Errno;
@@ -191,15 +191,14 @@ impl Drop for Standing {
 /// Waits until a thread that was asked to stop does; `None` if it ends instead.
 fn wait_for(id: i32) -> io::Result<Option<Thread>> {
     let deadline = Instant::now() + PATIENCE;
-    let mut looks = 0_u32;
-    let tracee = Tracee::new(id);
+    let (mut wait, tracee) = (Wait::of(id), Tracee::new(id));
     loop {
         match request::look(id, libc::__WALL | libc::WNOHANG) {
             Ok(None) if Instant::now() > deadline => {
                 return Err(io::Error::other(format!("thread {id} doesn't stop")));
             }
-            Ok(None) => pause(&mut looks),
-            Ok(Some(Change::Ended)) | Err(_) => return Ok(None),
+            Ok(None) if wait.goes_on() => {}
+            Ok(None | Some(Change::Ended)) | Err(_) => return Ok(None),
             Ok(Some(Change::Stopped(status))) => match status >> 16 {
                 libc::PTRACE_EVENT_STOP => return Ok(Thread::of(tracee).ok()),
                 // A signal was faster: the thread has it, and stops before it does anything else.
@@ -210,23 +209,15 @@ fn wait_for(id: i32) -> io::Result<Option<Thread>> {
     }
 }
 
-/// Waits a little, longer the more often it was.
-fn pause(looks: &mut u32) {
-    *looks += 1;
-    if *looks < 200 {
-        std::thread::yield_now();
-    } else {
-        std::thread::sleep(Duration::from_micros(50));
-    }
-}
-
 /// Becomes the tracer of thread `id`, which runs on. `false` if it has ended.
 fn seize(process: i32, id: i32) -> io::Result<bool> {
     match request::seize(id, libc::PTRACE_O_TRACESYSGOOD) {
         Ok(()) => Ok(true),
         Err(error) => match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
             Errno::ESRCH => Ok(false),
-            Errno::EPERM if has_ended(process, id) => Ok(false),
+            Errno::EPERM if request::has_ended(&format!("/proc/{process}/task/{id}/stat")) => {
+                Ok(false)
+            }
             _ => Err(refused(process, error)),
         },
     }
@@ -244,14 +235,6 @@ pub fn refused(process: i32, error: io::Error) -> io::Error {
             .to_owned(),
     };
     io::Error::new(io::ErrorKind::PermissionDenied, text)
-}
-
-/// Is this thread gone, but for what its process has to know of it?
-fn has_ended(process: i32, id: i32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{process}/task/{id}/stat"));
-    text.map_or(true, |text| {
-        text.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
-    })
 }
 
 /// The numbers of all threads of `process`.

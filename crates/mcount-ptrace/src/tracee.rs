@@ -251,8 +251,10 @@ impl Tracee {
     /// It ends instead.
     pub fn wait_until_asked(self, asked: u64) -> io::Result<()> {
         let flags = WaitPidFlag::__WALL | WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED;
+        let mut wait = request::Wait::of(self.id());
         loop {
-            match waitid(Id::Pid(self.0), flags | WaitPidFlag::WNOWAIT) {
+            match waitid(Id::Pid(self.0), flags | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG) {
+                Ok(WaitStatus::StillAlive) if wait.goes_on() => {}
                 // `waitid` has it that way for all stops of a traced thread; 0 is no event.
                 Ok(WaitStatus::PtraceEvent(_, Signal::SIGURG, 0)) if self.has_asked(asked) => {
                     waitid(Id::Pid(self.0), flags)?;

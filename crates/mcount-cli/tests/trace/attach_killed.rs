@@ -6,11 +6,13 @@
 //! them leaves the same. Of the thousands that 100 threads take, it's some more by lot.
 
 use crate::Test;
-use crate::truth::Room;
+use crate::truth::{Room, kill_one};
+use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use testkit::served::Served;
 
 /// What threads wait in.
@@ -39,7 +41,40 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(move || check(kind)),
     };
-    KINDS.into_iter().map(test).collect()
+    let target = Test {
+        name: "attach::target-killed".to_owned(),
+        wants: vec!["gcc", "strace"],
+        open: None,
+        run: Box::new(target_killed),
+    };
+    KINDS.into_iter().map(test).chain([target]).collect()
+}
+
+/// The process is killed while `mcount attach` comes, records or leaves: `mcount` ends, too, and doesn't take the process for one that
+/// doesn't stop. Each of its requests to the kernel takes longer, so that the process is killed between any two.
+fn target_killed() -> Result<(), String> {
+    const TRIALS: usize = 40;
+    let room = Room::new()?;
+    let flags = &["-O2", "-pthread", "-fpatchable-function-entry=5"];
+    let program = room.compile("gcc", flags, "stands.c")?;
+    let seed = seed();
+    let mut lot = Lot(seed);
+    for _ in 0..TRIALS {
+        let served = Served::command(Command::new(&program).args(["user", "4"]))?;
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=ptrace"]);
+        strace.args(["-e", "inject=ptrace:delay_enter=1000", env!("CARGO_BIN_EXE_mcount")]);
+        strace.args(["attach", "--plain", "--duration", "20ms", "-o", "trace.mcount"]);
+        let mut attached = room.start("attached", strace.arg(served.id().to_string()))?;
+        let delay = lot.draw(500);
+        sleep(Duration::from_millis(u64::try_from(delay).unwrap_or(0)));
+        kill_one(served.id().into(), Signal::SIGKILL);
+        let ended = room.wait("attached", &mut attached)?;
+        if ended.stderr.contains("doesn't stop") {
+            return Err(format!("MCOUNT_SEED={seed}, after {delay} ms: {ended:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// Numbers by lot, always the same of a seed.
