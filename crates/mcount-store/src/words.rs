@@ -65,6 +65,22 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// The bytes that `64M` says.
+///
+/// # Errors
+///
+/// It's no number with a unit, or 0.
+pub fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(char, u64); 4] =
+        [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40)];
+    let unit = |(name, factor)| text.strip_suffix(name).map(|digits| (digits, factor));
+    let (digits, factor) = UNITS.into_iter().find_map(unit).unwrap_or((text, 1));
+    let wrong = || "not a size such as 500K, 64M or 1G".to_owned();
+    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let count: u64 = if is_number { digits.parse().map_err(|_| wrong())? } else { 0 };
+    count.checked_mul(factor).filter(|bytes| *bytes != 0).ok_or_else(wrong)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,5 @@
 //! Compressing traces, and undoing that: block by block on all processors, written in order beside the file and then
-//! put in its place.
+//! put in its place. So are other files that are made of a trace.
 
 use crate::files::Input;
 use mcount_trace::{Packed, Packer, is_packed};
@@ -91,4 +91,21 @@ pub fn write_beside(
     write(&mut file)?;
     file.as_file().set_permissions(path.metadata()?.permissions())?;
     file.persist(output).map(drop).map_err(|error| error.error)
+}
+
+/// Has `print` write the file at `path`, completely or not at all; a device or a pipe directly. A user that may
+/// read the `trace` may read it.
+///
+/// # Errors
+///
+/// It can't be written, or those of `print`.
+pub fn write_file(
+    trace: &Path,
+    path: &Path,
+    print: &mut dyn FnMut(&mut (dyn io::Write + Send)) -> io::Result<()>,
+) -> io::Result<()> {
+    if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return print(&mut std::fs::OpenOptions::new().write(true).open(path)?);
+    }
+    write_beside(trace, path, |file| print(&mut io::BufWriter::new(file.as_file_mut())))
 }

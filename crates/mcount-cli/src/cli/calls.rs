@@ -4,6 +4,7 @@ use super::options::number;
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
 use crate::trace::{FileGlob, GivenSignature, Limit, Reach, Scope, Size, Switches};
+use crate::words::size;
 use clap::{Args, ValueEnum};
 use mcount_trace::condition::Condition;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -211,18 +212,6 @@ pub(super) fn budget(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|digits| digits.parse::<f64>().ok());
     let number = number.filter(|number| *number > 0.0 && *number <= 100.0);
     number.map(|number| number / 100.0).ok_or_else(|| "not a part such as 2% or 0.5%".to_owned())
-}
-
-/// The bytes that `64M` says.
-pub(super) fn size(text: &str) -> Result<u64, String> {
-    const UNITS: [(char, u64); 4] =
-        [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40)];
-    let unit = |(name, factor)| text.strip_suffix(name).map(|digits| (digits, factor));
-    let (digits, factor) = UNITS.into_iter().find_map(unit).unwrap_or((text, 1));
-    let wrong = || "not a size such as 500K, 64M or 1G".to_owned();
-    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    let count: u64 = if is_number { digits.parse().map_err(|_| wrong())? } else { 0 };
-    count.checked_mul(factor).filter(|bytes| *bytes != 0).ok_or_else(wrong)
 }
 
 impl CallsArgs {

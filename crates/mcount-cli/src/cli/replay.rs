@@ -1,18 +1,17 @@
 //! `mcount replay`: the calls of a trace.
 
-use super::calls::size;
 use super::options::number;
 use super::{SUCCESS, complain};
 use crate::commit::{Failure, about};
 use crate::files::{Input, is_standard};
-use crate::packing::write_beside;
+use crate::packing::write_file;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
 use crate::replay::{
     CallFormat, Clock, Collector, Field, Manner, Progress, Requests, Selection, SourceLines,
-    Weight, parse_time, parse_url, print, write_otlp, write_parquet, write_uftrace,
+    Weight, missing, parse_time, parse_url, print, write_otlp, write_parquet, write_uftrace,
 };
-use crate::words::counted;
+use crate::words::size;
 use clap::{Args, ValueEnum, ValueHint};
 use mcount_trace::condition::Condition;
 use mcount_trace::{Trace, read};
@@ -273,19 +272,6 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
     })
 }
 
-/// Has `print` write the file at `path`, completely or not at all; a device or a pipe directly. A user that may
-/// read the `trace` may read it.
-fn write_file(
-    trace: &Path,
-    path: &Path,
-    print: &mut dyn FnMut(&mut dyn io::Write) -> io::Result<()>,
-) -> io::Result<()> {
-    if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        return print(&mut std::fs::OpenOptions::new().write(true).open(path)?);
-    }
-    write_beside(trace, path, |file| print(&mut io::BufWriter::new(file.as_file_mut())))
-}
-
 /// Prints text, in colours and through a pager on a terminal.
 fn show(
     trace: &Trace<'_>,
@@ -371,54 +357,4 @@ pub(super) fn warn(path: &Path, trace: &Trace<'_>) {
     for what in missing(trace) {
         complain(&format!("warning: {}: {what}", path.display()));
     }
-}
-
-/// The parts that are missing from a trace.
-pub(super) fn missing(trace: &Trace<'_>) -> Vec<String> {
-    let notes = trace.notes.iter().map(|note| String::from_utf8_lossy(note).into_owned());
-    let mut found: Vec<String> = notes.collect();
-    let damage = trace.damage;
-    let dropped = if trace.header.is_ring {
-        ["older call was dropped for newer ones", "older calls were dropped for newer ones"]
-    } else {
-        ["call could not be recorded", "calls could not be recorded"]
-    };
-    let counts = [
-        (trace.header.dropped, dropped),
-        (
-            trace.header.early,
-            [
-                "call or more went on after it was recorded as left: the program copies stacks",
-                "calls or more went on after they were recorded as left: the program copies stacks",
-            ],
-        ),
-        (
-            damage.missing_chunks,
-            [
-                "piece of the file is missing: it was cut off",
-                "pieces of the file are missing: it was cut off",
-            ],
-        ),
-        (damage.unknown_chunks, ["piece is of an unknown kind", "pieces are of an unknown kind"]),
-        (damage.bad_metadata, ["name or event is damaged", "names or events are damaged"]),
-        (
-            damage.open_without_start,
-            ["call that had not ended has no start", "calls that had not ended have no start"],
-        ),
-        (trace.bad_frames(), ["piece of the file is damaged", "pieces of the file are damaged"]),
-        (
-            damage.left_out,
-            [
-                "call was left out: the file unfolds to far more than such a file should",
-                "calls were left out: the file unfolds to far more than such a file should",
-            ],
-        ),
-    ];
-    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-    found.extend(counts.map(|(count, [one, many])| counted(count, one, many)));
-    if !trace.has_times() {
-        let what = "it has no clock, or one of unknown speed: times only give an order";
-        found.push(what.to_owned());
-    }
-    found
 }

@@ -1,12 +1,13 @@
 //! `mcount report`: a page that shows which functions of an image can be traced, or what a trace has.
 
 use super::options::{InputArgs, OptionArgs};
-use super::replay::{missing, warn};
+use super::replay::warn;
 use super::{SUCCESS, complain};
 use crate::commit::{Failure, output_name, write_new};
 use crate::debug::Sections;
 use crate::debug::separate::Subject;
 use crate::files::{Input, is_standard};
+use crate::replay::missing;
 use crate::report::{Report, html, trace_html, with_sources};
 use clap::{Args, ValueHint};
 use mcount::{CheckOptions, File, Level, Options};

@@ -1,8 +1,9 @@
 //! `mcount stats`: how often each function of a trace was called, and how long it took.
 
 use super::complain;
-use super::replay::{SelectionArgs, missing, read_trace, warn};
+use super::replay::{SelectionArgs, read_trace, warn};
 use crate::pager::paged;
+use crate::replay::missing;
 use crate::replay::stats::{By, Column, Manner, StatsFormat, lack, print};
 use crate::terminal;
 use clap::{Args, ValueHint};

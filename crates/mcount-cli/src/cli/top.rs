@@ -1,12 +1,13 @@
 //! `mcount top`: shows which functions of a program are called now.
 
-use super::calls::{budget, size};
+use super::calls::budget;
 use super::{complain, say};
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
 use crate::top::{Format, Once, Saved, Screen, Sort};
 use crate::trace::attach::{Request, View, attach};
 use crate::trace::{Scope, Size};
+use crate::words::size;
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
 //! `mcount tui`: a trace on a terminal, to look around in.
 
 use super::complain;
-use super::replay::{SelectionArgs, missing, read_trace};
+use super::replay::{SelectionArgs, read_trace};
 use crate::children::SIGNALLED;
+use crate::replay::missing;
 use crate::tui::run;
 use crate::words::printable;
 use clap::{Args, ValueHint};

@@ -2,34 +2,11 @@
 
 use super::host;
 use crate::trace::attach::{Named, Progress};
-use mcount_view::parquet::{Column, Field, Group, Kind, Texts, Writer};
+use mcount_view::parquet::{Column, Group, Texts, Writer};
+use mcount_view::sample::table::FIELDS;
 use mcount_view::sample::{Estimate, Row};
 use std::io;
 use std::time::SystemTime;
-
-const FIELDS: &[Field] = &[
-    Field::new("host", Kind::Text),
-    Field::new("program", Kind::Text),
-    Field::new("program_build", Kind::Text),
-    Field::new("process", Kind::Number),
-    Field::new("start", Kind::Time),
-    Field::new("seconds", Kind::Real),
-    Field::new("function", Kind::Text),
-    Field::new("module", Kind::Text),
-    Field::new("build", Kind::Text),
-    Field::new("calls", Kind::Number),
-    Field::new("windows", Kind::Number),
-    Field::new("unfinished", Kind::Number),
-    Field::new("calls_per_second", Kind::Real),
-    Field::optional("calls_per_second_error", Kind::Real),
-    Field::new("mean_ns", Kind::Real),
-    Field::optional("mean_ns_error", Kind::Real),
-    Field::new("share", Kind::Real),
-    Field::optional("share_error", Kind::Real),
-    Field::optional("median_ns", Kind::Real),
-    Field::optional("p90_ns", Kind::Real),
-    Field::optional("p99_ns", Kind::Real),
-];
 
 /// The file. `unfinished` says how many calls of a function hadn't ended.
 pub(super) fn file(

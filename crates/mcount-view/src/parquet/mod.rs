@@ -28,8 +28,10 @@ pub enum Kind {
     Boolean,
     /// Microseconds since the beginning of 1970, UTC.
     Time,
-    /// Texts.
+    /// Texts of which many rows have the same.
     Text,
+    /// Texts that most rows have for themselves, added by [`Column::maybe_own`].
+    Recorded,
 }
 
 /// A column of a table.
@@ -64,6 +66,10 @@ pub enum Values {
     Numbers(Vec<i64>),
     /// Texts, by their places in a list.
     Texts(Vec<u32>),
+    /// Texts that are in no list.
+    Own(Vec<String>),
+    /// Nobody asks for them, and none is kept.
+    Unwanted,
 }
 
 /// A column in a group of rows.
@@ -81,9 +87,27 @@ impl Column {
     pub fn new(field: &Field) -> Self {
         let values = match field.kind {
             Kind::Text => Values::Texts(Vec::new()),
+            Kind::Recorded => Values::Own(Vec::new()),
             _ => Values::Numbers(Vec::new()),
         };
         Self { values, present: Vec::new() }
+    }
+
+    /// One that stays empty.
+    #[must_use]
+    pub fn unwanted() -> Self {
+        Self { values: Values::Unwanted, present: Vec::new() }
+    }
+
+    /// How many rows have a value.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match &self.values {
+            Values::Numbers(all) => all.len(),
+            Values::Texts(all) => all.len(),
+            Values::Own(all) => all.len(),
+            Values::Unwanted => 0,
+        }
     }
 
     /// Adds a number.
@@ -115,7 +139,7 @@ impl Column {
     /// Adds a number, or none, to an optional column.
     #[inline]
     pub fn maybe_number(&mut self, value: Option<i64>) {
-        self.present.push(value.is_some());
+        self.note(value.is_some());
         if let Some(value) = value {
             self.number(value);
         }
@@ -124,9 +148,26 @@ impl Column {
     /// Adds a text, or none, to an optional column.
     #[inline]
     pub fn maybe_text(&mut self, place: Option<u32>) {
-        self.present.push(place.is_some());
+        self.note(place.is_some());
         if let Some(place) = place {
             self.text(place);
+        }
+    }
+
+    /// Adds a text that's in no list, or none. If nobody asks for it, it isn't made.
+    pub fn maybe_own(&mut self, text: impl FnOnce() -> Option<String>) {
+        if let Values::Own(all) = &mut self.values {
+            let text = text();
+            self.present.push(text.is_some());
+            all.extend(text);
+        }
+    }
+
+    /// Whether the next row has a value.
+    #[inline]
+    fn note(&mut self, is_present: bool) {
+        if !matches!(self.values, Values::Unwanted) {
+            self.present.push(is_present);
         }
     }
 }
@@ -291,7 +332,7 @@ fn schema(fields: &[Field]) -> Vec<Struct> {
                 logical.inner(8, time);
                 element.inner(10, logical);
             }
-            Kind::Text => {
+            Kind::Text | Kind::Recorded => {
                 const UTF8: i32 = 0;
                 element.i32(6, UTF8);
                 let mut logical = Struct::new();
@@ -315,7 +356,7 @@ impl Kind {
             Self::Boolean => BOOLEAN,
             Self::Number | Self::Unsigned | Self::Time => INT64,
             Self::Real => DOUBLE,
-            Self::Text => BYTE_ARRAY,
+            Self::Text | Self::Recorded => BYTE_ARRAY,
         }
     }
 }

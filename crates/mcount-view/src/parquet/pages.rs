@@ -66,12 +66,22 @@ impl Chunk {
 
 /// Appends the pages of a column.
 pub(super) fn chunk(out: &mut Vec<u8>, field: &Field, column: &Column, all_texts: &Texts) -> Chunk {
+    match &column.values {
+        Values::Own(own) => {
+            let mut texts = Texts::default();
+            let places = own.iter().map(|text| texts.add(text)).collect();
+            let column = Column { values: Values::Texts(places), present: column.present.clone() };
+            listed(out, field, &column, &texts)
+        }
+        _ => listed(out, field, column, all_texts),
+    }
+}
+
+/// The same of a column whose texts are in a list.
+fn listed(out: &mut Vec<u8>, field: &Field, column: &Column, all_texts: &Texts) -> Chunk {
     let begin = out.len() as u64;
     let mut page = Vec::new();
-    let count = match &column.values {
-        Values::Numbers(all) => all.len(),
-        Values::Texts(all) => all.len(),
-    };
+    let count = column.count();
     let values = if field.is_optional { column.present.len() } else { count };
     if field.is_optional {
         levels(&mut page, &column.present);
@@ -94,6 +104,7 @@ pub(super) fn chunk(out: &mut Vec<u8>, field: &Field, column: &Column, all_texts
         }
         // Without any, there's no dictionary.
         Values::Texts(all) if all.is_empty() => PLAIN,
+        Values::Own(_) | Values::Unwanted => PLAIN,
         Values::Texts(all) => {
             let (texts, places) = numbered(all);
             let mut words = Vec::new();

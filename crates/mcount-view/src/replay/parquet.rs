@@ -3,22 +3,19 @@
 //!
 //! Calls are in the order in which they ended, thread by thread, so that their self time is known.
 
-mod tables;
-
 use super::parallel::PrintJob;
 use super::progress::Progress;
+use super::tables::{CALLS, Gone, Piece, Pieces, Subject, tables};
 use super::{Manner, Names, Selection};
 use crate::commit::about;
 use crate::files;
-use crate::parquet::{Column, Group, Writer};
-use mcount_trace::Call;
+use crate::parquet::{Group, Writer};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use tables::{CALLS, Subject, tables};
 use tempfile::NamedTempFile;
 
 /// Rows of a group.
@@ -71,18 +68,17 @@ fn write(
         writer.add(&Group::new(table.fields, &table.columns, table.rows, &texts))?;
         close(writer)?;
     }
-    let (sender, receiver) = sync_channel::<Vec<Filled>>(1);
+    let (sender, receiver) = sync_channel(1);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut rows = Rows::new(work, subject, sender);
             // The receiver has failed, and says why.
-            let _ = rows.all();
+            let _ = send(work, subject, sender);
         });
         let mut writers = BTreeMap::new();
         for batch in receiver {
-            let groups = batch.par_iter().map(|filled| {
-                let group = Group::new(CALLS, &filled.columns, filled.rows, &subject.texts);
-                (filled.build, group)
+            let groups = batch.par_iter().map(|piece| {
+                let group = Group::new(CALLS, &piece.columns, piece.rows, &subject.texts);
+                (piece.build, group)
             });
             for (build, group) in groups.collect::<Vec<_>>() {
                 let writer = match writers.entry(build) {
@@ -101,6 +97,26 @@ fn write(
         }
         Ok(())
     })
+}
+
+/// Sends the rows of calls, as many groups at a time as there are processors.
+fn send(
+    work: &PrintJob<'_, '_, '_>,
+    subject: &Subject<'_>,
+    sender: SyncSender<Vec<Piece>>,
+) -> Result<(), Gone> {
+    let threads: Vec<usize> = (0..work.names.trace.threads.len()).collect();
+    let columns = [true; CALLS.len()];
+    let pieces = Pieces { threads: &threads, columns: &columns, rows: ROWS, waiting: WAITING };
+    let mut ready = Vec::new();
+    pieces.selected(subject, work.filter, work.progress, |piece| {
+        ready.push(piece);
+        if ready.len() < rayon::current_num_threads() {
+            return Ok(());
+        }
+        sender.send(std::mem::take(&mut ready)).map_err(|_| Gone)
+    })?;
+    sender.send(ready).map_err(|_| Gone)
 }
 
 /// Completes a file.
@@ -141,127 +157,5 @@ impl Output<'_> {
             file.persist(&path).map_err(|error| about(&path, error.error))?;
         }
         Ok(())
-    }
-}
-
-/// A group of rows of calls of a build.
-struct Filled {
-    build: usize,
-    columns: Vec<Column>,
-    rows: u64,
-}
-
-impl Filled {
-    fn new(build: usize) -> Self {
-        Self { build, columns: CALLS.iter().map(Column::new).collect(), rows: 0 }
-    }
-}
-
-/// A call that encloses others, or may.
-struct Open {
-    call: Call,
-    is_wanted: bool,
-    /// Nanoseconds in what it called.
-    children: u64,
-}
-
-/// Makes rows of calls.
-struct Rows<'w> {
-    work: &'w PrintJob<'w, 'w, 'w>,
-    subject: &'w Subject<'w>,
-    sender: SyncSender<Vec<Filled>>,
-    /// By build.
-    groups: Vec<Option<Filled>>,
-    waiting: u64,
-    ready: Vec<Filled>,
-    open: Vec<Open>,
-    latest: u64,
-}
-
-/// The receiver wants no more.
-struct Gone;
-
-impl<'w> Rows<'w> {
-    fn new(
-        work: &'w PrintJob<'w, 'w, 'w>,
-        subject: &'w Subject<'w>,
-        sender: SyncSender<Vec<Filled>>,
-    ) -> Self {
-        let trace = work.names.trace;
-        let groups = subject.builds.iter().map(|_| None).collect();
-        let latest = trace.nanoseconds(trace.latest());
-        let (ready, open, waiting) = (Vec::new(), Vec::new(), 0);
-        Self { work, subject, sender, groups, waiting, ready, open, latest }
-    }
-
-    fn all(&mut self) -> Result<(), Gone> {
-        let PrintJob { names, filter, progress } = *self.work;
-        for thread in 0..names.trace.threads.len() {
-            let calls = names.trace.thread_calls(thread).filter(|_| filter.has_thread(thread));
-            for call in progress.over(calls.into_iter().flatten()) {
-                let (start, end) = filter.times(&call);
-                if filter.is_too_late(start) {
-                    break;
-                }
-                self.leave(call.depth)?;
-                let is_wanted = filter.is_wanted(&call, start, end);
-                self.open.push(Open { call, is_wanted, children: 0 });
-            }
-            self.leave(0)?;
-        }
-        for build in 0..self.groups.len() {
-            self.fill(build)?;
-        }
-        self.send()
-    }
-
-    /// Ends all calls but the first `depth`.
-    fn leave(&mut self, depth: usize) -> Result<(), Gone> {
-        while self.open.len() > depth
-            && let Some(over) = self.open.pop()
-        {
-            let (start, end) = self.work.filter.times(&over.call);
-            let length = end.unwrap_or(self.latest).saturating_sub(start);
-            if let Some(caller) = self.open.last_mut() {
-                caller.children = caller.children.saturating_add(length);
-            }
-            if over.is_wanted {
-                self.add(&over)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn add(&mut self, over: &Open) -> Result<(), Gone> {
-        let build = self.subject.build_of(over.call.process);
-        let Some(group) = self.groups.get_mut(build) else { return Ok(()) };
-        let group = group.get_or_insert_with(|| Filled::new(build));
-        self.subject.call(&mut group.columns, &over.call, over.children);
-        group.rows += 1;
-        self.waiting += 1;
-        if group.rows >= ROWS {
-            return self.fill(build);
-        }
-        if self.waiting > WAITING {
-            let rows = |build: &usize| {
-                self.groups.get(*build).and_then(Option::as_ref).map_or(0, |group| group.rows)
-            };
-            let most = (0..self.groups.len()).max_by_key(rows);
-            return most.map_or(Ok(()), |build| self.fill(build));
-        }
-        Ok(())
-    }
-
-    /// The group of a build is as long as it gets.
-    fn fill(&mut self, build: usize) -> Result<(), Gone> {
-        if let Some(group) = self.groups.get_mut(build).and_then(Option::take) {
-            self.waiting -= group.rows;
-            self.ready.push(group);
-        }
-        if self.ready.len() >= rayon::current_num_threads() { self.send() } else { Ok(()) }
-    }
-
-    fn send(&mut self) -> Result<(), Gone> {
-        self.sender.send(std::mem::take(&mut self.ready)).map_err(|_| Gone)
     }
 }

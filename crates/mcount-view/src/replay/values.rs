@@ -143,6 +143,16 @@ pub(super) fn arguments(all: &[Named]) -> String {
     all.join(", ")
 }
 
+/// The same with their names.
+pub(super) fn named(all: &[Named]) -> String {
+    let one = |one: &Named| match one.name.as_str() {
+        "" => text(&one.value),
+        name => format!("{name}={}", text(&one.value)),
+    };
+    let all: Vec<String> = all.iter().map(one).collect();
+    all.join(", ")
+}
+
 /// A value as in C.
 pub(super) fn text(value: &Value) -> String {
     match value {

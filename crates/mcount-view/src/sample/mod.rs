@@ -14,6 +14,7 @@ mod durations;
 mod load;
 #[cfg(test)]
 mod simulation;
+pub mod table;
 
 pub use self::load::Load;
 

@@ -1,15 +1,23 @@
-//! The columns of the tables, and what is in them.
+//! The tables of a trace: their columns, and what is in them. `--format parquet` writes them, and `mcount query` asks them.
+
+mod rows;
+
+pub use rows::{Gone, Piece, Pieces};
 
 use crate::parquet::{Column, Field, Kind, Texts};
 use crate::replay::{NAMELESS, Names, SourceLines, end_name, hex};
-use mcount_trace::{Call, End};
+use mcount_trace::{Call, End, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-use Kind::{Number, Text, Time, Unsigned};
+use Kind::{Number, Recorded, Text, Time, Unsigned};
+
+/// All tables with their columns. Each row also has a `build`, which is that of the program.
+pub const TABLES: [(&str, &[Field]); 4] =
+    [("calls", CALLS), ("functions", FUNCTIONS), ("threads", THREADS), ("processes", PROCESSES)];
 
 /// Calls, by thread and in the order of ends.
-pub(super) const CALLS: &[Field] = &[
+pub const CALLS: &[Field] = &[
     Field::new("trace", Text),
     Field::new("process", Number),
     Field::new("thread", Number),
@@ -22,6 +30,8 @@ pub(super) const CALLS: &[Field] = &[
     Field::optional("duration_ns", Number),
     Field::optional("self_ns", Number),
     Field::optional("end", Text),
+    Field::optional("arguments", Recorded),
+    Field::optional("result", Recorded),
 ];
 
 /// Functions that the trace knows, called or not.
@@ -64,19 +74,33 @@ const PROCESSES: &[Field] = &[
 /// What a build is called that isn't known.
 const UNKNOWN: &str = "unknown";
 
+/// Shows `look` what the tables of a trace have in common; names of C++ are without arguments if `is_simple`.
+pub fn with_subject<T>(
+    trace: &Trace<'_>,
+    path: &Path,
+    is_simple: bool,
+    lines: Option<&SourceLines>,
+    look: impl FnOnce(&Subject<'_>) -> T,
+) -> T {
+    let names = Names::with(trace, is_simple);
+    look(&Subject::of(&names, path, lines))
+}
+
 /// A trace, with what its tables have in common.
-pub(super) struct Subject<'w> {
+pub struct Subject<'w> {
     names: &'w Names<'w, 'w>,
     lines: Option<&'w SourceLines>,
     /// Tells the trace from all others.
-    pub(super) id: String,
-    pub(super) texts: Texts,
+    pub id: String,
+    /// The texts of calls.
+    pub texts: Texts,
     id_place: u32,
     /// Names and modules of functions, by their places in the trace; then those of a function that isn't known.
     functions: Vec<[u32; 2]>,
     ends: [u32; 4],
-    /// The builds of programs, in their order, and that of each process.
-    pub(super) builds: Vec<String>,
+    /// The builds of programs, in their order.
+    pub builds: Vec<String>,
+    /// The place of each process's.
     processes: Vec<usize>,
 }
 
@@ -124,13 +148,12 @@ impl<'w> Subject<'w> {
         known.copied().unwrap_or_default()
     }
 
-    /// Adds a row for a call that spent so many nanoseconds in others.
-    pub(super) fn call(&self, columns: &mut [Column], call: &Call, children: u64) {
-        let [trace, process, thread, function, module, id, caller, depth, start, length, own, end] =
-            columns
-        else {
+    /// Adds a row for a call that spent so many nanoseconds in others. Its values are added elsewhere.
+    fn call(&self, columns: &mut [Column], call: &Call, children: u64) {
+        let [trace, process, thread, function, module, id, caller, rest @ ..] = columns else {
             return;
         };
+        let [depth, start, length, own, end, ..] = rest else { return };
         let (pid, tid) = self.names.ids(call);
         let (from, to) = self.names.times(call);
         let [name, file] = self.function(call.function);
@@ -186,16 +209,22 @@ fn builds(names: &Names<'_, '_>) -> Vec<String> {
 }
 
 /// A table of a build.
-pub(super) struct Table {
-    pub(super) name: &'static str,
-    pub(super) build: usize,
-    pub(super) fields: &'static [Field],
-    pub(super) columns: Vec<Column>,
-    pub(super) rows: u64,
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// The place of the build.
+    pub build: usize,
+    /// Its columns.
+    pub fields: &'static [Field],
+    /// What is in them.
+    pub columns: Vec<Column>,
+    /// How many rows they have.
+    pub rows: u64,
 }
 
 /// The tables but that of calls, and their texts.
-pub(super) fn tables(subject: &Subject<'_>) -> (Vec<Table>, Texts) {
+#[must_use]
+pub fn tables(subject: &Subject<'_>) -> (Vec<Table>, Texts) {
     let trace = subject.names.trace;
     let mut maker = Maker {
         subject,
