@@ -1,18 +1,22 @@
-//! `cargo xtask dist [DIR]`: the two programs, man pages, completions and the libraries for C, in one folder (`dist/`).
+//! `cargo xtask dist [--query] [DIR]`: the two programs, man pages, completions and the libraries for C, in one folder (`dist/`);
+//! with `--query`, also `mcount-query`.
 
-use crate::Result;
 use crate::programs::{self, Profile};
+use crate::{Result, query};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Runs the chore.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
-    let folder = match parser.next()? {
-        Some(lexopt::Arg::Value(folder)) => PathBuf::from(folder),
-        Some(other) => return Err(other.unexpected().into()),
-        None => PathBuf::from("dist"),
-    };
+    let (mut folder, mut has_query) = (PathBuf::from("dist"), false);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            lexopt::Arg::Value(given) => folder = PathBuf::from(given),
+            lexopt::Arg::Long("query") => has_query = true,
+            other => return Err(other.unexpected().into()),
+        }
+    }
     let programs = programs::build("mcount-cli", Profile::Dist)?;
     let (bin, man, completions) =
         (folder.join("bin"), folder.join("man/man1"), folder.join("completions"));
@@ -21,6 +25,9 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     }
     for program in ["mcount", "recordmcount"] {
         fs::copy(programs.join(program), bin.join(program))?;
+    }
+    if has_query {
+        fs::copy(query::build()?, bin.join(query::PROGRAM))?;
     }
     let mcount = bin.join("mcount");
     output(&mcount, &["man", &man.to_string_lossy()])?;

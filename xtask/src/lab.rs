@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query;
 
     /// The lines of a lint table of `manifest`, whatever it's called there.
     fn lints(manifest: &str, begin: &str) -> Vec<String> {
@@ -43,14 +44,14 @@ mod tests {
     }
 
     #[test]
-    fn the_lab_has_the_lints_of_the_workspace() {
+    fn other_workspaces_have_the_lints_of_the_workspace() {
         for tool in ["rust", "clippy"] {
             let ours = lints("Cargo.toml", &format!("[workspace.lints.{tool}]\n"));
             assert!(ours.len() > 2);
-            assert!(
-                ours.iter()
-                    .all(|line| lints(MANIFEST, &format!("[lints.{tool}]\n")).contains(line))
-            );
+            for manifest in [MANIFEST, query::MANIFEST] {
+                let theirs = lints(manifest, &format!("[lints.{tool}]\n"));
+                assert!(ours.iter().all(|line| theirs.contains(line)), "{manifest}");
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ mod foreign;
 mod lab;
 mod parallel;
 mod pictures;
+mod query;
 mod release;
 mod test;
 
@@ -38,6 +39,7 @@ chores:
   deb       make packages of Debian of that folder; --check: lintian; --install: in a clean Debian root
   foreign   build libmcount-live for other processors, whose tests emulators run
   lab       run an experiment (cargo lab); those of its experiments are chores here, too
+  query     test mcount-query, which takes a quarter of an hour to build; --python PATH: compare with DuckDB
   pictures  make the pictures of the book anew
   release   --dry-run: go through docs/release.md, and publish nothing
 ";
@@ -64,6 +66,7 @@ fn run() -> Result<bool> {
             Some("dist") => dist::run(parser),
             Some("foreign") => foreign::run(parser),
             Some("lab") => lab::run(rest(&mut parser)?),
+            Some("query") => query::run(parser),
             Some("pictures") => pictures::run(parser),
             Some("release") => release::run(parser),
             Some("bench") => bench(rest(&mut parser)?),

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use lexopt::{Arg, ValueExt as _};
 
-use crate::{Result, apt, bare, counts, files, foreign, lab};
+use crate::{Result, apt, bare, counts, files, foreign, lab, query};
 
 /// The Debian packages of all programs and libraries that the tests use.
 const PACKAGES: &[&str] = &[
@@ -100,6 +100,8 @@ const BEFORE: &[&[&str]] = &[
     // The workspaces beside this one. Nothing else looks at how they're formatted.
     &["fmt", "--manifest-path", lab::MANIFEST, "--check"],
     &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
+    // Its other checks are `cargo xtask query`: DataFusion takes longer to build than all else.
+    &["fmt", "--manifest-path", query::MANIFEST, "--check"],
     &["fmt", "--manifest-path", "examples/bare/hooks/Cargo.toml", "--check"],
     // With `rust-version` in Cargo.toml, this also finds what the declared Rust doesn't have (incompatible_msrv).
     &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],

@@ -6,7 +6,7 @@ use mcount_symbols::{btf, contents, debug, names, pattern};
 use mcount_tracer::trace;
 #[cfg(feature = "tui")]
 use mcount_view::tui;
-use mcount_view::{compare, packing, replay, report};
+use mcount_view::{compare, packing, query, replay, report};
 
 pub mod arguments;
 mod beside;

@@ -6,6 +6,7 @@ use mcount_symbols::{debug, names, pattern};
 pub mod compare;
 pub mod packing;
 pub mod parquet;
+pub mod query;
 pub mod replay;
 pub mod report;
 pub mod sample;

@@ -19,6 +19,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "replay",
             "report",
             "diff",
+            "query",
             "compress",
         ],
     ),

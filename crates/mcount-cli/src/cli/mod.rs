@@ -19,6 +19,7 @@ mod nop;
 mod options;
 #[cfg(can_patch)]
 mod patch;
+mod query;
 mod read;
 mod record;
 mod replay;
@@ -50,6 +51,7 @@ use self::link::{LinkArgs, link};
 use self::nop::{NopArgs, nop};
 #[cfg(can_patch)]
 use self::patch::{PatchArgs, patch};
+use self::query::query;
 use self::read::{ReadArgs, What, read};
 use self::record::{RecordArgs, record};
 use self::replay::{ReplayArgs, replay};
@@ -70,6 +72,7 @@ use crate::children::SIGNALLED;
 use crate::commit::{Failure, write_new};
 use crate::demo;
 use crate::files::is_standard;
+use crate::query::QueryArgs;
 use crate::response;
 use crate::signals;
 use crate::words::printable;
@@ -249,6 +252,13 @@ enum Command {
     #[cfg(feature = "tui")]
     #[command(after_help = tui::HELP)]
     Tui(TuiArgs),
+    /// Ask traces and samples in SQL
+    #[command(
+        after_help = crate::query::HELP,
+        override_usage = "mcount query [OPTIONS] TRACE... SQL\n       \
+                          mcount query [OPTIONS] --file FILE TRACE..."
+    )]
+    Query(QueryArgs),
     /// Compress a trace; every command can read the result
     #[command(after_help = compress::HELP)]
     Compress(CompressArgs),
@@ -377,6 +387,7 @@ fn execute(command: Command) -> io::Result<u8> {
         Command::Graph(arguments) => graph(&arguments),
         #[cfg(feature = "tui")]
         Command::Tui(arguments) => tui(&arguments),
+        Command::Query(arguments) => Ok(query(&arguments)),
         Command::Compress(arguments) => Ok(compress::run(&arguments)),
         Command::Demo => demo::run(&mut anstream::stdout().lock()),
         Command::Completions { shell } => {
