@@ -101,7 +101,9 @@ impl<'t> Maker<'t> {
         }
         for place in &distinct {
             let at = usize::try_from(*place).unwrap_or(usize::MAX);
-            self.keys.get_mut(at).map_or((), |key| *key = None);
+            if let Some(key) = self.keys.get_mut(at) {
+                *key = None;
+            }
         }
         let text = |place: &u32| std::str::from_utf8(self.texts.get(*place)).unwrap_or_default();
         listed(distinct.iter().map(text), spread(keys.into_iter(), present).collect())

@@ -69,7 +69,12 @@ fn context(memory: u64) -> Result<SessionContext> {
     let pool = Arc::new(FairSpillPool::new(memory));
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
     let mut config = SessionConfig::new().with_information_schema(true);
-    config.options_mut().sql_parser.dialect = Dialect::DuckDB;
+    let partitions = config.target_partitions();
+    let options = config.options_mut();
+    options.sql_parser.dialect = Dialect::DuckDB;
+    // Kept free for merging what went to files, in each partition.
+    let kept = &mut options.execution.sort_spill_reservation_bytes;
+    *kept = (*kept).min(memory / partitions.max(1) / 4);
     let context = SessionContext::new_with_config_rt(config, runtime);
     // As DuckDB calls it.
     let approximate = approx_percentile_cont_udaf().as_ref().clone();

@@ -80,7 +80,9 @@ impl Inputs {
 
     fn table(&mut self, name: &str, add: impl FnOnce(&mut Table)) {
         let mut tables = self.tables.iter_mut();
-        tables.find(|table| table.shape.name == name).map_or((), add);
+        if let Some(table) = tables.find(|table| table.shape.name == name) {
+            add(table);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::object_store::ObjectStoreExt;
 use datafusion::object_store::path::Path as StorePath;
-use datafusion::parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use datafusion::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::scalar::ScalarValue;
 use mcount_store::commit::about;
@@ -39,10 +39,9 @@ pub(crate) struct ParquetFile {
 /// It can't be read, or isn't a part of one.
 pub(crate) fn open(path: &Path) -> io::Result<(&'static str, ParquetFile)> {
     let (file, _) = open_regular(path, OpenOptions::new().read(true))?;
-    let read = ArrowReaderMetadata::load(
-        &file,
-        datafusion::parquet::arrow::arrow_reader::ArrowReaderOptions::default(),
-    );
+    // The types that Arrow added to those of Parquet say nothing about which table it is, and can be anything.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let read = ArrowReaderMetadata::load(&file, options);
     let metadata = read.map_err(|error| io::Error::other(error.to_string()))?;
     let has = |name: &str| metadata.schema().column_with_name(name).is_some();
     let is_part =
@@ -77,7 +76,8 @@ pub(crate) async fn scan_files(
     }
     let groups = FileGroup::new(parts).split_files(state.config().target_partitions());
     let folders: Vec<Arc<Field>> = shape.of_folders().into_iter().map(Arc::new).collect();
-    let source = ParquetSource::new(TableSchema::new(shape.of_files(), folders))
+    let schema = TableSchema::builder(shape.of_files()).with_table_partition_cols(folders).build();
+    let source = ParquetSource::new(schema)
         .with_table_parquet_options(state.table_options().parquet.clone());
     let config = FileScanConfigBuilder::new(url, Arc::new(source))
         .with_file_groups(groups)

@@ -60,8 +60,13 @@ fn questions_have_the_same_answers() {
     let slower = question("slower.sql").replace(":old", "aa").replace(":new", "bb");
     let hosts = question("hosts.sql").replace(":function", "parse");
     for folder in ["lines", "tables"] {
-        assert_eq!(ask(&room, &[folder], &slower), ["parse,,2,1005.0,2005.0,100.0"], "{folder}");
-        let found = ask(&room, &[folder], &hosts);
+        // A word that begins with a comment would be an option.
+        assert_eq!(
+            ask(&room, &[folder], &format!("\n{slower}")),
+            ["parse,,2,1005.0,2005.0,100.0"],
+            "{folder}"
+        );
+        let found = ask(&room, &[folder], &format!("\n{hosts}"));
         assert_eq!(found.len(), 4, "{found:?}");
         assert_eq!(found.first().unwrap(), "web-4,2000.0,2010.0,8040.0");
     }
@@ -87,5 +92,5 @@ fn columns_are_the_same() {
         assert_eq!(from_lines.len(), 2);
     }
     let start = ask(&room, &["s.jsonl"], "SELECT DISTINCT start FROM samples");
-    assert_eq!(start, ["2026-11-18T12:26:40.250Z"]);
+    assert_eq!(start, ["2026-11-18T11:06:40.250Z"]);
 }

@@ -41,7 +41,7 @@ fn errors_are_one_line() {
         (&["t.mcount", "COPY (SELECT 1) TO 'new.csv'"], "only queries are accepted"),
         (&["t.mcount", "COPY calls TO 'new.parquet'"], "only queries are accepted"),
         (&["t.mcount", "SET datafusion.execution.batch_size = 1"], "only queries are accepted"),
-        (&["t.mcount", "BEGIN"], "only queries are accepted"),
+        (&["t.mcount", "BEGIN"], "BEGIN"),
         (&["t.mcount", "SELECT * FROM 'text'"], "there is no table 'text'"),
         (&["t.mcount"], "no query given"),
         (&["SELECT 1"], "no trace given"),

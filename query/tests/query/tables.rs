@@ -112,7 +112,7 @@ fn results_are_sorted_in_little_memory() {
     let room = Room::new().unwrap();
     room.put("t.mcount", &trace(300_000)).unwrap();
     let sql = "SELECT start_ns, function, trace FROM calls ORDER BY duration_ns, start_ns DESC";
-    let found = ask(&room, &["--memory", "12M", "t.mcount"], sql);
+    let found = ask(&room, &["--memory", "24M", "t.mcount"], sql);
     assert_eq!(found.len(), 300_002);
     let starts = found.iter().filter(|line| line.contains(",work,"));
     let starts: Vec<u64> =
