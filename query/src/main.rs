@@ -18,7 +18,9 @@ use mcount_store::commit::{Failure, about};
 use mcount_store::files::{is_standard, read_to_end};
 use mcount_store::words::printable;
 use mcount_view::query::{HELP, QueryArgs};
+use std::env;
 use std::io::{self, Read, Write};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -51,9 +53,8 @@ fn main() -> ExitCode {
         Color::Always => ColorChoice::Always.write_global(),
         Color::Never => ColorChoice::Never.write_global(),
     }
-    let done =
-        question(&cli.query).and_then(|(traces, sql)| engine::run(&traces, &sql, &cli.query));
-    match done {
+    let run = |(traces, sql): (Vec<PathBuf>, String)| engine::run(&traces, &sql, &cli.query);
+    match question(&cli.query).and_then(|question| survive(|| run(question))) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader of the output has enough of it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -62,6 +63,22 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Runs the query. Files can be such that a library panics: that's an error like others, and nothing half-written stays.
+fn survive(run: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    if env::var_os("RUST_BACKTRACE").is_none_or(|level| level == "0") {
+        panic::set_hook(Box::new(|_| {}));
+    }
+    let done = panic::catch_unwind(AssertUnwindSafe(run));
+    done.unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        Err(io::Error::other(format!(
+            "the query has failed: {}",
+            text.unwrap_or("no reason given")
+        )))
+    })
 }
 
 /// The inputs and the query.

@@ -95,7 +95,7 @@ fn an_error_leaves_files_alone() {
     assert_eq!(outcome.code, Some(2));
     assert_eq!(outcome.stderr, "mcount: /dev/full: No space left on device\n");
     let outcome =
-        run(&room, &["--memory", "1M", "t.mcount", "SELECT array_agg(start_ns) FROM calls"]);
+        run(&room, &["--memory", "64K", "t.mcount", "SELECT array_agg(start_ns) FROM calls"]);
     assert_eq!(outcome.code, Some(2));
     assert!(outcome.stderr.contains("needs more memory than --memory allows"), "{outcome:?}");
 }
