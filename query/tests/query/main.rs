@@ -44,7 +44,7 @@ fn trace(calls: u64) -> Vec<u8> {
     let other = writer.function("/lib/library", "other");
     writer.process(100, 1, 0, "/bin/program");
     let (first, second) = (writer.thread(100, 100), writer.thread(100, 101));
-    writer.thread_called(100, 101, 0, "second");
+    writer.thread_called(100, 100, 0, "first");
     for at in 0..calls {
         let start = 10 + at * 20;
         writer.call(first, work).from(start).to(start + 10).slot(0x7ffe_0000).end(End::Return);

@@ -33,7 +33,7 @@ fn a_window_or_a_join_of_tables() {
     let sql =
         sql.replace("GROUP BY ALL ORDER BY ALL", "GROUP BY f.symbol, t.name ORDER BY f.symbol");
     let found = ask(&room, &["t.mcount"], &sql);
-    assert_eq!(found, ["main,,1", "other,second,1", "work,,1000"]);
+    assert_eq!(found, ["main,first,1", "other,,1", "work,first,1000"]);
     let sql = "SELECT start_ns / 5000 AS bucket, count(*) FROM calls WHERE function = 'work' \
                GROUP BY bucket ORDER BY bucket";
     assert_eq!(ask(&room, &["t.mcount"], sql), ["0,250", "1,250", "2,250", "3,250"]);
