@@ -73,7 +73,7 @@ impl Inputs {
             self.traces.push(trace);
         }
         if self.first.as_os_str().is_empty() {
-            self.first = path.to_owned();
+            path.clone_into(&mut self.first);
         }
         Ok(())
     }

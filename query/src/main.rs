@@ -24,8 +24,9 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Asks traces and samples in SQL
+/// Ask traces and samples in SQL
 #[derive(Parser)]
+#[expect(clippy::doc_markdown, reason = "doc comments here are help on a terminal")]
 #[command(name = "mcount query", version, max_term_width = 100, args_override_self = true)]
 #[command(after_help = HELP)]
 #[command(override_usage = "mcount query [OPTIONS] TRACE... SQL\n       \

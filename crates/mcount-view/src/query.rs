@@ -116,7 +116,7 @@ mod tests {
     fn a_command_line_is_the_same_again() {
         for words in [
             &["q", "a.mcount", "SELECT 1"][..],
-            &["q", "--file", "-f", "--format", "csv", "-o", "x", "--", "-a", "b"],
+            &["q", "--file", "f", "--format", "csv", "-o", "x", "--", "-a", "b"],
             &["q", "--lines", "--memory", "2G", "--simple-names", "a", "b", "-"],
         ] {
             let Ok(first) = Line::try_parse_from(words) else { panic!("{words:?}") };

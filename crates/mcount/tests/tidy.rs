@@ -293,7 +293,7 @@ const CRATES: &[&[&str]] = &[
     &["mcount-agent", "mcount-store", "mcount-hooks"],
     &["mcount-symbols", "mcount-inside", "mcount-ptrace"],
     &["mcount-view", "mcount-tracer"],
-    &["mcount-cli", "mcount-c", "mcount-inside-c"],
+    &["mcount-cli", "mcount-query", "mcount-c", "mcount-inside-c"],
 ];
 
 /// The crates in the repository, by name, with those that each depends on, but for what only its tests need.

@@ -1,5 +1,5 @@
 //! Tests of `mcount-query`. Those of real programs take gcc and an `mcount`: `$MCOUNT`, or what is built in `target`.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod fleet;
 mod hostile;

@@ -157,6 +157,7 @@ const NO_COUNTERS: &[&str] = &[
     "graph",
     "tui",
     "compress",
+    "query",
 ];
 
 /// Adds files to the room in which there is one of each thing.

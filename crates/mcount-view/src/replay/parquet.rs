@@ -70,9 +70,9 @@ fn write(
     }
     let (sender, receiver) = sync_channel(1);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        scope.spawn(move || {
             // The receiver has failed, and says why.
-            let _ = send(work, subject, sender);
+            let _ = send(work, subject, &sender);
         });
         let mut writers = BTreeMap::new();
         for batch in receiver {
@@ -103,7 +103,7 @@ fn write(
 fn send(
     work: &PrintJob<'_, '_, '_>,
     subject: &Subject<'_>,
-    sender: SyncSender<Vec<Piece>>,
+    sender: &SyncSender<Vec<Piece>>,
 ) -> Result<(), Gone> {
     let threads: Vec<usize> = (0..work.names.trace.threads.len()).collect();
     let columns = [true; CALLS.len()];

@@ -43,6 +43,7 @@ impl<'i> Progress<'i> {
     }
 
     /// Nobody wants the result any more.
+    #[cfg_attr(not(feature = "tui"), expect(dead_code, reason = "for `mcount tui`"))]
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
@@ -53,6 +54,7 @@ impl<'i> Progress<'i> {
     }
 
     /// How many calls were read.
+    #[cfg_attr(not(feature = "tui"), expect(dead_code, reason = "for `mcount tui`"))]
     pub(crate) fn done(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }

@@ -160,6 +160,7 @@ pub fn print(
 
 /// What is known of the calls of a function. Times are nanoseconds, and there are none if the trace has none.
 #[derive(Debug, Clone, Default)]
+#[cfg_attr(not(feature = "tui"), expect(dead_code, reason = "for `mcount tui`"))]
 pub(crate) struct FunctionRow {
     pub(crate) function: u32,
     pub(crate) calls: u64,
@@ -173,6 +174,7 @@ pub(crate) struct FunctionRow {
 }
 
 /// A row for each function that was called, in no order.
+#[cfg_attr(not(feature = "tui"), expect(dead_code, reason = "for `mcount tui`"))]
 pub(crate) fn of_functions(
     names: &Names<'_, '_>,
     selection: &Selection,
