@@ -136,9 +136,8 @@ pub(crate) fn wait(thread: i32) -> io::Result<Option<i32>> {
     loop {
         match look(thread, libc::__WALL | libc::WNOHANG)? {
             Some(Change::Stopped(status)) => return Ok(Some(status)),
-            Some(Change::Ended) => return Ok(None),
             None if wait.goes_on() => {}
-            None => return Ok(None),
+            Some(Change::Ended) | None => return Ok(None),
         }
     }
 }
