@@ -97,10 +97,9 @@ const ERROR: u8 = 2;
 #[derive(Parser)]
 #[command(name = "mcount", version, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "@FILE stands for the arguments in FILE, quoted as for gcc: mcount record @objects. \
-                        FILE may be - for standard input or output.\n\n\
-                        Exit codes: 0 if all is well, 1 if the command found something, 2 if there \
-                        was an error in a file or in the command line."
+    after_help = "@FILE stands for the arguments in FILE, quoted as for gcc. FILE may be -: standard input or output.\n\n\
+                  Exit codes: 0 if all is well, 1 if the command found something, 2 if there \
+                  was an error in a file or in the command line."
 )]
 struct Cli {
     /// When to use colours: auto (on a terminal, unless NO_COLOR is set), always or never
