@@ -51,10 +51,10 @@ __asm__(".text\n.globl calls\n.type calls, @function\ncalls:\n.cfi_startproc\n"
         "subq value+8(%rip), %rax\naddq $8, %rsp\n.cfi_adjust_cfa_offset -8\nret\n"
         ".cfi_endproc\n.size calls, . - calls\n");
 
-/* These can't have a jump. */
+/* These can't have a jump: a branch leads into the bytes, far from the function's beginning; … */
 long entered(long n);
 __asm__(".text\n.globl entered\n.type entered, @function\nentered:\n.cfi_startproc\n"
-        "xorl %eax, %eax\n" MARKER("entered", "0", "-8@%rdi")
+        "xorl %eax, %eax\n.skip 100, 0x90\n" MARKER("entered", "0", "-8@%rdi")
         "1: incq %rax\ndecq %rdi\njnz 1b\nret\n.cfi_endproc\n.size entered, . - entered\n"
         ".globl twice\n.type twice, @function\ntwice:\n.cfi_startproc\n"
         MARKER("first", "0", "") MARKER("second", "0", "")

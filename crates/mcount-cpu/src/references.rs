@@ -1,10 +1,10 @@
-//! What leads to the first bytes of functions: branches, pointers, tables, exception handlers, symbols.
+//! What leads to the first bytes of functions, or to those of markers: branches, pointers, tables, exception handlers, symbols.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// How many bytes from the start of a function on matter. Before a jump there can be a landing pad of an indirect branch (4 bytes);
+/// How many bytes from the start of a function, or from a marker, on matter. Before a jump there can be a landing pad of an indirect branch (4 bytes);
 /// what moves has 4 bytes at most, and one instruction (15); padding may have to hold a jump.
 const ZONE: u64 = 32;
 
@@ -40,7 +40,7 @@ pub struct Reference {
     pub kind: Kind,
 }
 
-/// All references that lead to the first bytes of functions.
+/// All references that lead to the first bytes of functions, or to those of markers.
 #[derive(Debug)]
 pub struct References {
     zones: Zones,
@@ -60,13 +60,13 @@ pub struct Base {
 }
 
 impl References {
-    /// None yet. Functions start at `starts`, which ascend, in `code`, which ascends.
+    /// None yet. Functions and markers start at `starts`, in `code`, which ascends.
     #[must_use]
-    pub fn new(code: &[(u64, &[u8])], starts: &[u64]) -> Self {
+    pub fn new(code: &[(u64, &[u8])], starts: impl Iterator<Item = u64>) -> Self {
         Self { zones: Zones::new(code, starts), all: Vec::new(), bases: Vec::new() }
     }
 
-    /// Adds one, if it leads to the first bytes of a function.
+    /// Adds one, if it leads to such bytes.
     pub fn add(&mut self, target: u64, source: u64, kind: Kind) {
         if self.zones.contain(target) {
             self.all.push(Reference { target, source, kind });
@@ -107,11 +107,11 @@ struct Zones {
 }
 
 impl Zones {
-    fn new(code: &[(u64, &[u8])], starts: &[u64]) -> Self {
+    fn new(code: &[(u64, &[u8])], starts: impl Iterator<Item = u64>) -> Self {
         let empty = |(start, bytes): &(u64, &[u8])| (*start, vec![0; bytes.len().div_ceil(64)]);
         let mut zones = Self { ranges: code.iter().map(empty).collect() };
         for start in starts {
-            for address in *start..start.saturating_add(ZONE) {
+            for address in start..start.saturating_add(ZONE) {
                 if let Some((word, bit)) = zones.find(address) {
                     *word |= 1 << bit;
                 }

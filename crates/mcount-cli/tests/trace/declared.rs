@@ -53,13 +53,14 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(move || traced("gcc", &["-O2"], options)),
     });
-    let others: [(&str, Check); 6] = [
+    let others: [(&str, Check); 7] = [
         ("attach", attached),
         ("refused", refused),
         ("formats", formats),
         ("nothing", nothing),
         ("no-semaphore", no_semaphore),
         ("throw", throw),
+        ("rethrow", rethrow),
     ];
     let others = others.map(|(name, run)| Test {
         name: format!("declared::{name}"),
@@ -262,4 +263,15 @@ fn throw() -> Result<(), String> {
     let is_there = names.iter().all(|name| listed.stdout.contains(name));
     let is_debian = Path::new("/etc/debian_version").exists();
     if is_there || !is_debian { Ok(()) } else { Err(format!("{listed:?}")) }
+}
+
+/// A branch leads behind the marker of what the C++ library rethrows.
+fn rethrow() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("g++", &["-O2"], "rethrow.cpp")?;
+    let untraced = room.run("untraced", &mut Command::new(&program))?;
+    let mut command = mcount(&["trace", "--plain", "--probe", "main", "--mark", "libstdcxx:*"]);
+    let ended = room.run("traced", command.arg("--").arg(&program))?;
+    let same = (&ended.stdout, ended.code) == (&untraced.stdout, untraced.code);
+    if same && ended.code == 7 { Ok(()) } else { Err(format!("{ended:?} instead of {untraced:?}")) }
 }

@@ -104,6 +104,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.push(test("option::ring", || ring(&["1M", "2M"], "plain.c")));
     tests.push(test("option::small-ring", || ring(&["1", "128K"], "threads.c")));
     tests.push(test("option::max-size", max_size));
+    tests.push(test("option::max-size-throw", max_size_throw));
     tests.push(test("option::print", print));
     tests.push(test("option::list", list));
     tests.push(test("option::nothing-is-meant", nothing_is_meant));
@@ -336,6 +337,29 @@ fn max_size() -> Result<(), String> {
     let is_right = (found + trace.dropped).abs_diff(2_000_000) <= 1 && trace.dropped != 0;
     if !is_right || found < MOST / 16 / 2 || size > MOST || !ended.stderr.contains("not recorded") {
         return Err(format!("{found} calls, {} dropped, {size} bytes: {ended:?}", trace.dropped));
+    }
+    Ok(())
+}
+
+/// If there's no room for the names of functions, the program isn't run. Where the room ends later, libraries stay idle, and
+/// exceptions go through traced calls all the same.
+fn max_size_throw() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-fexceptions"], "late-throw.c")?;
+    let library = room.compile("g++", &["-O2", "-shared", "-fPIC"], "late-throws.cpp")?;
+    let untraced = room.run("untraced", Command::new(&program).arg(&library))?;
+    for (size, is_refused, is_idle) in
+        [("128K", true, false), ("1M", false, true), ("64M", false, false)]
+    {
+        let mut command = tracer_with(&["--probe", "*", "--max-size", size], &program);
+        let ended = room.run("traced", command.arg(&library))?;
+        let said = ended.stderr.contains("as large as it may be, with the names of ");
+        let idle = ended.stderr.contains("libgcc_s.so.1: stays idle: it's as large as it may be");
+        let ran = (ended.code, &ended.stdout) == (untraced.code, &untraced.stdout);
+        let is_unrun = ended.code == 2 && ended.stdout.is_empty();
+        if (said, idle, ran, is_unrun) != (is_refused, is_idle, !is_refused, is_refused) {
+            return Err(format!("{size}: {ended:?} instead of {untraced:?}"));
+        }
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Source: gABI, "Program Header", "Dynamic Section"; for RELR, the gABI's "Relative Relocations"; ELF for the Arm 64-bit
 //! Architecture, 5.5.3 ("Mapping symbols").
 
+use crate::usdt;
 use mcount_cpu::probe::{Probes, Relocations};
 use mcount_cpu::{aarch64, x86_64};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader, Sym};
@@ -106,6 +107,8 @@ pub(super) struct Image<'d> {
     pub(super) resolvers: Vec<u64>,
     /// Data between instructions, as far as symbols tell; ascending.
     pub(super) literals: Vec<Range<u64>>,
+    /// Where the notes say that markers are, ascending.
+    pub(super) markers: Vec<u64>,
 }
 
 impl<'d> Image<'d> {
@@ -141,6 +144,7 @@ impl<'d> Image<'d> {
             slots: Vec::new(),
             resolvers: Vec::new(),
             literals: Vec::new(),
+            markers: usdt::markers(&file).iter().map(|marker| marker.site).collect(),
         };
         image.read_role();
         image.read_sections(&file);

@@ -19,7 +19,7 @@ const FAR_JUMP: usize = 16;
 const SOMEWHERE: u64 = 1 << 16;
 
 impl Planner<'_> {
-    /// Whether a marker whose NOP is at `site` can have a probe.
+    /// Whether a marker of the file's notes, whose NOP is at `site`, can have a probe.
     ///
     /// # Errors
     ///
@@ -36,6 +36,10 @@ impl Planner<'_> {
         }
         if self.unwind.is_damaged {
             return Err(Refusal::Unwind);
+        }
+        // What leads to other places isn't known.
+        if self.image.markers.binary_search(&site).is_err() {
+            return Err(Refusal::NoNop(site));
         }
         let frame = self.unwind.frame_at(site).ok_or(Refusal::NoUnwind)?;
         if frame.is_signal {

@@ -122,8 +122,8 @@ impl<'d> Planner<'d> {
         let mut symbols = image.symbols.clone();
         symbols.sort_by_key(|symbol| symbol.address);
         let units = units(&image, &unwind, &symbols);
-        let starts: Vec<u64> = units.iter().map(|unit| unit.start).collect();
-        let references = References::new(&image.code, &starts);
+        let starts = units.iter().map(|unit| unit.start).chain(image.markers.iter().copied());
+        let references = References::new(&image.code, starts);
         let mut resolvers: BTreeSet<u64> = image.resolvers.iter().copied().collect();
         resolvers.extend(symbols.iter().filter(|one| one.is_resolver).map(|one| one.address));
         let words = Words::of(&image);

@@ -297,8 +297,8 @@ fn branches_on_aarch64(path: &'static str) {
     let Some(section) = file.section_by_name(".text") else { return };
     let (start, code) = (section.address(), section.data().unwrap());
     let end = start + code.len() as u64;
-    let everywhere: Vec<u64> = (start..end).step_by(4).collect();
-    let mut references = References::new(&[(start, code)], &everywhere);
+    let everywhere = (start..end).step_by(4);
+    let mut references = References::new(&[(start, code)], everywhere);
     let piece = Piece { bytes: code, start, is_fixed: false };
     (AARCH64.probes.scan)(piece, &[], &mut references);
     references.finish();

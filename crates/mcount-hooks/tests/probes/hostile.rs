@@ -2,13 +2,16 @@
 
 use super::machines::{AARCH64, Machine, X86_64};
 use mcount_hooks::probe::Planner;
-use object::{Object, ObjectSection};
+use mcount_hooks::usdt;
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection};
 use std::time::{Duration, Instant};
 use testkit::damage::{Random, damaged};
 use testkit::{files, test};
 
 /// Sections that the planner reads.
-const SECTIONS: [&str; 9] = [
+const SECTIONS: [&str; 10] = [
+    ".note.stapsdt",
     ".eh_frame",
     ".eh_frame_hdr",
     ".gcc_except_table",
@@ -39,16 +42,20 @@ fn plan_all(bytes: &[u8]) {
             let jump = planner.processor().jump;
             assert!((1..=24).contains(&plan.moved) && (jump..=24).contains(&plan.replaced));
         }
-        // A marker's note may lead anywhere. Few functions are enough: each takes a while.
-        let site = function.range.start.wrapping_add(function.range.start % 61);
-        if function.range.start.is_multiple_of(1024)
-            && let Ok(plan) = planner.plan_marker(site)
-        {
+    }
+    let markers = ElfFile64::<Endianness>::parse(bytes).map(|file| sites(&file));
+    for site in markers.unwrap_or_default() {
+        if let Ok(plan) = planner.plan_marker(site) {
             assert!(plan.entry == site && plan.function.contains(&site));
             assert!(plan.entry + plan.moved as u64 <= plan.function.end);
         }
     }
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+/// Where the notes say that markers are. A damaged one may lead anywhere.
+fn sites(file: &ElfFile64<'_, Endianness>) -> Vec<u64> {
+    usdt::markers(file).iter().map(|marker| marker.site).collect()
 }
 
 #[test(each = SECTIONS)]

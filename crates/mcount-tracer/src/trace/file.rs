@@ -276,7 +276,8 @@ impl TraceFile {
 
     /// Takes a chunk for metadata.
     fn next_chunk(&self, at: &mut Metadata) -> io::Result<()> {
-        at.chunk = self.shared.take_chunk(chunk::METADATA).ok_or(io::ErrorKind::StorageFull)?;
+        let chunk = self.shared.take_chunk(chunk::METADATA);
+        at.chunk = chunk.ok_or_else(|| self.shared.why_full())?;
         at.used = 0;
         Ok(())
     }

@@ -402,8 +402,10 @@ impl Recorder {
 
     /// Adds to the trace; if it has no room, that's reported at the end.
     fn add<'e>(&mut self, entry: impl Into<Entry<'e>>) {
-        if let Err(error) = self.trace.add(entry) {
-            let text = about(self.trace.path(), error).to_string();
+        if let Err(error) = self.trace.add(entry)
+            && error.kind() != io::ErrorKind::StorageFull
+        {
+            let text = about(&self.request.output, error).to_string();
             if self.noted.insert(text.clone()) {
                 self.notes.push(text);
             }

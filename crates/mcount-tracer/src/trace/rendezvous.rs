@@ -15,7 +15,7 @@ use super::{Process, Recorder, program};
 use crate::commit::{Failure, about};
 use crate::pattern::Pattern;
 use crate::trace::desk::Desk;
-use crate::words::functions_have;
+use crate::words::{counted, functions_have};
 use mcount_hooks::maps;
 use mcount_ptrace::{Memory, Tracee};
 use mcount_trace::Function;
@@ -129,6 +129,10 @@ impl Recorder {
                 continue;
             }
             if let Err(error) = self.arm(thread, id, memory, &mut space, *bias, &path) {
+                if error.kind() == io::ErrorKind::StorageFull && id == self.main && !self.begun {
+                    self.refuse(id, self.no_room(&error));
+                    return Ok(());
+                }
                 self.note(format!("{}: stays idle: {}", path.display(), Failure::from(error)));
             }
             new.extend(space.loaded.get(bias).map(|index| (*bias, *index)));
@@ -140,6 +144,16 @@ impl Recorder {
         self.switch_new(memory, &space);
         self.has_begun(id);
         Ok(())
+    }
+
+    /// The trace is full before the program begins.
+    fn no_room(&self, error: &io::Error) -> String {
+        let functions: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
+        let functions = counted(functions as u64, "function", "functions");
+        let output = self.request.output.display();
+        format!(
+            "{output}: {error}, with the names of {functions}: let it be larger, or trace fewer"
+        )
     }
 
     /// All modules that process `id` begins with are known: if it's the first one, and has no hooks, it's
@@ -213,9 +227,8 @@ impl Recorder {
         let seen = Path::new("/proc").join(id.to_string()).join("root");
         let file = seen.join(path.strip_prefix("/").unwrap_or(path));
         let (index, is_new) = self.modules.get(path, &file, &self.request.scope)?;
-        if is_new {
-            self.introduce(index, &file)?;
-        }
+        // Unless it could be written it stays idle. Calls of others are unwound through all the same.
+        let introduced = if is_new { self.introduce(index, &file) } else { Ok(()) };
         let Some(module) = self.modules.at(index) else { return Ok(()) };
         let sanitizer = module.sanitizer.filter(|_| !self.request.scope.entries);
         let note =
@@ -233,6 +246,7 @@ impl Recorder {
         }
         space.loaded.insert(bias, index);
         space.watch(memory, self.agent.symbols.watch, module, bias)?;
+        introduced?;
         if !module.hooks.is_empty() {
             let kind = self.request.scope.kind();
             space.arm(thread, memory, &self.agent, (module, kind), bias)?;

@@ -103,6 +103,13 @@ impl Shared {
         self.set_full();
     }
 
+    /// Why there's room for no more chunks.
+    pub(super) fn why_full(&self) -> io::Error {
+        let first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        let why = first.as_ref().map(ToString::to_string);
+        io::Error::new(io::ErrorKind::StorageFull, why.unwrap_or_else(|| "it's full".to_owned()))
+    }
+
     /// Writes what the keeper knows best into the header again, if a program has written over it.
     pub(super) fn restore(&self) {
         let full = u64::from(self.is_full.load(SeqCst));

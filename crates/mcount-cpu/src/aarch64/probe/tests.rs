@@ -151,7 +151,7 @@ fn addresses_are_found() {
     let words = [0x9000_0000, 0xb000_0001, 0x9100_4002, 0xf940_0423, 0x1000_0004, 0xd65f_03c0];
     let bytes = code(&words);
     let piece = Piece { bytes: &bytes, start: 0x1000, is_fixed: false };
-    let mut references = References::new(&[(0x1000, &bytes)], &[0x1000]);
+    let mut references = References::new(&[(0x1000, &bytes)], [0x1000].into_iter());
     let rules: &[Rules] = &[];
     let found = scan(piece, rules, &mut references);
     references.finish();
