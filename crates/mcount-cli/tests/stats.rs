@@ -401,3 +401,26 @@ fn the_lock_of_a_server_is_named() {
         "of all threads' time was spent waiting in pthread_mutex_lock, called by save_order; ";
     assert!(second.contains(expected), "{text}");
 }
+
+/// Two coroutines take turns: each moment of the thread counts once, although calls of both go on.
+#[test]
+fn coroutines_share_the_time() {
+    let mut writer = Writer::new();
+    writer.process(7, 1, 0, "/bin/turns");
+    let thread = writer.thread(7, 7);
+    let [main, step, leaf] = ["main", "step", "leaf"].map(|one| writer.function("/bin/turns", one));
+    call(&mut writer, thread, leaf, 1000, (40, 45));
+    call(&mut writer, thread, step, 1, (10, 60));
+    call(&mut writer, thread, step, 999, (20, 90));
+    call(&mut writer, thread, main, 0, (0, 100));
+    let trace = writer.finish();
+    let text = printed(&trace, &["--format", "csv", "--sort", "name"]);
+    let times = |line: &str| line.split(',').skip(4).take(2).collect::<Vec<&str>>().join(" ");
+    let times: Vec<String> = text.lines().map(times).collect();
+    assert_eq!(times, ["total_ns self_ns", "5 5", "100 50", "80 45"], "{text}");
+    let room = Room::new().unwrap();
+    room.put("t.mcount", &trace).unwrap();
+    let folded = ["replay", "--format", "folded", "t.mcount"];
+    let folded = room.run(Path::new(MCOUNT), &folded).unwrap().stdout;
+    assert_eq!(folded, "turns;main 50\nturns;main;step 45\nturns;main;step;leaf 5\n");
+}

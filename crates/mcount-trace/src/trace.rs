@@ -248,25 +248,31 @@ impl<'a> Trace<'a> {
     /// several processors ([`Trace::visit`]).
     #[must_use]
     pub fn stretches(&self, size: u64, is_wanted: impl Fn(usize) -> bool) -> Vec<Stretch> {
+        let latest = self.latest();
         let threads = self.indices.iter().enumerate().filter(|(at, _)| is_wanted(*at));
         threads
             .flat_map(|(at, thread)| {
                 let is_whole = self.header.has_only_entries || thread.is_disordered;
-                Stretch::all(at, thread, if is_whole { u64::MAX } else { size })
+                Stretch::all(at, thread, if is_whole { u64::MAX } else { size }, latest)
             })
             .collect()
     }
 
     /// Shows `visitor` the calls of a stretch, callers before what they call. That is quicker than
     /// [`Trace::calls`], which has to find the order of starts; here the last call comes first.
-    pub fn visit<V: Visitor>(&self, stretch: &Stretch, visitor: &mut V) {
-        let Some(thread) = self.indices.get(stretch.thread) else { return };
+    ///
+    /// Whether calls overlap, since stacks take turns: durations don't tell then how long the thread was in a call itself, and
+    /// [`Stretch::tells_times`] serves for that. It's false as well if the records aren't in the order of ends.
+    pub fn visit<V: Visitor>(&self, stretch: &Stretch, visitor: &mut V) -> bool {
+        let Some(thread) = self.indices.get(stretch.thread) else { return false };
         if self.header.has_only_entries || thread.is_disordered {
             self.thread_calls(stretch.thread)
                 .into_iter()
                 .for_each(|calls| forwards(calls, visitor));
+            false
         } else {
-            backwards(self.file, (thread, self.hidden.as_ref()), stretch, visitor);
+            let hidden = self.hidden.as_ref();
+            backwards(self.file, (thread, hidden), stretch, visitor)
         }
     }
 

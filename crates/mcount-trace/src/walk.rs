@@ -27,6 +27,11 @@ pub struct Stretch {
     pieces: Range<usize>,
     /// How many calls it has, about.
     pub calls: u64,
+    /// Visitors are told how long the thread was in each call itself ([`Visitor::spend`]), unless the thread's records aren't in
+    /// the order of ends.
+    pub tells_times: bool,
+    /// The last moment of the trace.
+    latest: u64,
 }
 
 /// What looks at calls.
@@ -40,13 +45,32 @@ pub trait Visitor {
     /// A call of another stretch that encloses calls of this one.
     fn enclose(&mut self, call: &Call, caller: Option<Self::Mark>) -> Self::Mark;
 
-    /// No more calls are enclosed by this one, which was entered or encloses.
-    fn leave(&mut self, mark: Self::Mark);
+    /// No more calls are enclosed by this one, which was entered or encloses. It began at `start`, in ticks.
+    fn leave(&mut self, mark: Self::Mark, start: u64);
+
+    /// Another stretch begins. If [`Visitor::spend`] tells how long the thread was in each call itself, it's between these times, in ticks.
+    fn begin(&mut self, told: Option<Range<u64>>) {
+        let _ = told;
+    }
+
+    /// From one time to another, in ticks, the thread was in this call, and in nothing that it called.
+    ///
+    /// Where stacks take turns on a thread, as those of coroutines do, durations tell nothing of that: a call goes on while calls of other
+    /// stacks do. Each moment counts for the call that was entered last, or that was returned to.
+    fn spend(&mut self, mark: Self::Mark, from: u64, to: u64) {
+        let _ = (mark, from, to);
+    }
 }
 
 impl Stretch {
+    /// Whose calls they are: a place in [`crate::Trace::threads`].
+    #[must_use]
+    pub fn thread(&self) -> usize {
+        self.thread
+    }
+
     /// All calls of a thread, in stretches of about `size`.
-    pub(crate) fn all(at: usize, thread: &ThreadIndex, size: u64) -> Vec<Self> {
+    pub(crate) fn all(at: usize, thread: &ThreadIndex, size: u64, latest: u64) -> Vec<Self> {
         let mut found = Vec::new();
         let (mut begin, mut calls) = (0, 0);
         for (end, piece) in (1..).zip(&thread.pieces) {
@@ -54,12 +78,19 @@ impl Stretch {
             // Without a floor, nothing says which of the extras end before it.
             let is_bound = thread.pieces.get(end).is_some_and(|next| next.floor.is_some());
             if calls >= size && is_bound {
-                found.push(Self { thread: at, pieces: begin..end, calls });
+                found.push(Self {
+                    thread: at,
+                    pieces: begin..end,
+                    calls,
+                    tells_times: false,
+                    latest,
+                });
                 (begin, calls) = (end, 0);
             }
         }
         // Those without a piece of their own are in the last.
-        found.push(Self { thread: at, pieces: begin..thread.pieces.len(), calls });
+        let pieces = begin..thread.pieces.len();
+        found.push(Self { thread: at, pieces, calls, tells_times: false, latest });
         found
     }
 }
@@ -97,7 +128,7 @@ impl<M> Open<M> {
     }
 }
 
-struct Walk<'v, V: Visitor> {
+struct Walk<'v, V: Visitor, const TELLS_TIMES: bool> {
     thread: usize,
     /// Functions whose calls are passed over.
     hidden: Option<&'v Hidden>,
@@ -111,17 +142,55 @@ struct Walk<'v, V: Visitor> {
     /// How many calls may still be compared, as of when that many were seen.
     budget: usize,
     budgeted: u64,
+    /// What the visitor is told of times, if it's told.
+    times: Times,
 }
 
-/// Shows the calls of a stretch to `visitor`, the last one first, but for those of functions that are hidden.
+/// How far the visitor has been told what the thread was in.
+struct Times {
+    /// Before that is another stretch.
+    after: u64,
+    /// From then on it has been told.
+    told: u64,
+}
+
+impl Times {
+    /// The time from `at` on that hasn't been told.
+    fn back_to(&mut self, at: u64) -> Option<(u64, u64)> {
+        let (from, to) = (at.max(self.after), self.told);
+        self.told = to.min(from);
+        (from < to).then_some((from, to))
+    }
+}
+
+/// Shows the calls of a stretch to `visitor`, the last one first, but for those of functions that are hidden. Whether some overlap.
 pub(crate) fn backwards<V: Visitor>(
+    file: File<'_>,
+    index: (&ThreadIndex, Option<&Hidden>),
+    stretch: &Stretch,
+    visitor: &mut V,
+) -> bool {
+    // Few want times, and without them it's quicker.
+    if stretch.tells_times {
+        walk::<V, true>(file, index, stretch, visitor)
+    } else {
+        walk::<V, false>(file, index, stretch, visitor)
+    }
+}
+
+fn walk<V: Visitor, const TELLS_TIMES: bool>(
     file: File<'_>,
     (index, hidden): (&ThreadIndex, Option<&Hidden>),
     stretch: &Stretch,
     visitor: &mut V,
-) {
+) -> bool {
     let (thread, reference) = (stretch.thread, index.reference.unwrap_or(0));
-    let mut walk = Walk {
+    let floor = |at: usize| index.pieces.get(at).and_then(|piece| piece.floor);
+    let lower = floor(stretch.pieces.start).filter(|_| stretch.pieces.start > 0);
+    let behind = index.pieces.get(stretch.pieces.end);
+    let upper = behind.and_then(|piece| piece.floor);
+    let told = lower.unwrap_or(0)..upper.unwrap_or(stretch.latest);
+    let mut walk = Walk::<V, TELLS_TIMES> {
         thread,
         hidden,
         reference,
@@ -131,11 +200,9 @@ pub(crate) fn backwards<V: Visitor>(
         is_tangled: false,
         budget: 1 << 16,
         budgeted: 0,
+        times: Times { after: told.start, told: told.end },
     };
-    let floor = |at: usize| index.pieces.get(at).and_then(|piece| piece.floor);
-    let lower = floor(stretch.pieces.start).filter(|_| stretch.pieces.start > 0);
-    let behind = index.pieces.get(stretch.pieces.end);
-    let upper = behind.and_then(|piece| piece.floor);
+    walk.visitor.begin(TELLS_TIMES.then_some(told));
     if let (Some(behind), Some(upper)) = (behind, upper) {
         walk.enclose(index, behind, upper);
     }
@@ -155,9 +222,10 @@ pub(crate) fn backwards<V: Visitor>(
         walk.extra(raw);
     }
     walk.finish();
+    walk.is_tangled
 }
 
-impl<V: Visitor> Walk<'_, V> {
+impl<V: Visitor, const TELLS_TIMES: bool> Walk<'_, V, TELLS_TIMES> {
     /// Begins with the calls that end after the stretch, and start in it or before.
     fn enclose(&mut self, index: &ThreadIndex, behind: &Piece, upper: u64) {
         let ordinal = behind.offset as u64;
@@ -225,7 +293,9 @@ impl<V: Visitor> Walk<'_, V> {
         while let Some(top) = self.stack.last()
             && top.is_over(&raw)
         {
-            self.visitor.leave(top.mark);
+            let (start, mark) = (top.start, top.mark);
+            self.spend(mark, start);
+            self.visitor.leave(mark, start);
             self.stack.pop();
         }
         let is_nested = self.stack.last().is_none_or(|below| !below.is_after(&raw));
@@ -234,6 +304,7 @@ impl<V: Visitor> Walk<'_, V> {
             return;
         }
         let (call, caller) = self.nested(&raw, self.stack.len());
+        self.returned(caller, raw.end);
         let mark = self.visitor.enter(&call, caller);
         self.stack.push(Open::new(&raw, self.seen, mark));
         self.seen += 1;
@@ -252,6 +323,7 @@ impl<V: Visitor> Walk<'_, V> {
             self.budget -= 1;
         }
         let (call, caller) = self.place(raw, at);
+        self.returned(caller, raw.end);
         let mark = self.visitor.enter(&call, caller);
         self.is_tangled |= at < self.stack.len();
         self.stack.insert(at, Open::new(raw, self.seen, mark));
@@ -305,7 +377,28 @@ impl<V: Visitor> Walk<'_, V> {
 
     fn finish(&mut self) {
         while let Some(top) = self.stack.pop() {
-            self.visitor.leave(top.mark);
+            self.spend(top.mark, top.start);
+            self.visitor.leave(top.mark, top.start);
+        }
+    }
+
+    /// From `at` on, until what's told already, the thread was in the call `mark`.
+    #[inline]
+    fn spend(&mut self, mark: V::Mark, at: u64) {
+        if TELLS_TIMES && let Some((from, to)) = self.times.back_to(at) {
+            self.visitor.spend(mark, from, to);
+        }
+    }
+
+    /// A call ended at that time: the thread went on in its caller, or in nothing that's known.
+    #[inline]
+    fn returned(&mut self, caller: Option<V::Mark>, at: u64) {
+        match caller {
+            Some(caller) => self.spend(caller, at),
+            None if TELLS_TIMES => {
+                self.times.back_to(at);
+            }
+            None => {}
         }
     }
 }
@@ -356,16 +449,17 @@ fn enclosing(calls: &[&Raw]) -> Vec<Enclosing> {
 
 /// Shows calls to `visitor` in the order of starts.
 pub(crate) fn forwards<V: Visitor>(calls: ThreadCalls<'_, '_>, visitor: &mut V) {
-    let mut stack: Vec<(usize, V::Mark)> = Vec::new();
+    visitor.begin(None);
+    let mut stack: Vec<(Call, V::Mark)> = Vec::new();
     for call in calls {
-        while let Some((_, mark)) = stack.pop_if(|(depth, _)| *depth >= call.depth) {
-            visitor.leave(mark);
+        while let Some((of, mark)) = stack.pop_if(|(of, _)| of.depth >= call.depth) {
+            visitor.leave(mark, of.start);
         }
         let caller = stack.last().map(|(_, mark)| *mark);
         let mark = visitor.enter(&call, caller);
-        stack.push((call.depth, mark));
+        stack.push((call, mark));
     }
-    while let Some((_, mark)) = stack.pop() {
-        visitor.leave(mark);
+    while let Some((of, mark)) = stack.pop() {
+        visitor.leave(mark, of.start);
     }
 }

@@ -61,13 +61,18 @@ impl Visitor for Count {
 
     fn enclose(&mut self, _: &Call, _: Option<()>) {}
 
-    fn leave(&mut self, (): ()) {}
+    fn leave(&mut self, (): (), _: u64) {}
+
+    fn spend(&mut self, (): (), from: u64, to: u64) {
+        assert!(from < to);
+    }
 }
 
 /// How many calls of each thread are visited from the last to the first.
 fn visited(trace: &Trace<'_>) -> Vec<u64> {
     let mut count = Count(vec![0; trace.threads.len()]);
-    for stretch in trace.stretches(1, |_| true) {
+    for mut stretch in trace.stretches(1, |_| true) {
+        stretch.tells_times = true;
         trace.visit(&stretch, &mut count);
     }
     count.0

@@ -4,6 +4,7 @@
 use mcount_trace::layout::special;
 use mcount_trace::{Call, End, Patch, Trace, Visitor, Writer, index};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 const TOP: u64 = 0x7ffd_1234_5000;
 
@@ -12,6 +13,9 @@ const TOP: u64 = 0x7ffd_1234_5000;
 struct Seen {
     calls: Vec<Call>,
     open: Vec<u32>,
+    /// How long the thread was in each function itself, as it's told.
+    own: BTreeMap<(usize, u32), u64>,
+    thread: usize,
 }
 
 impl Visitor for Seen {
@@ -28,10 +32,51 @@ impl Visitor for Seen {
         call.function
     }
 
-    fn leave(&mut self, mark: u32) {
+    fn leave(&mut self, mark: u32, _: u64) {
         let place = self.open.iter().rposition(|open| *open == mark).unwrap();
         self.open.remove(place);
     }
+
+    fn spend(&mut self, mark: u32, from: u64, to: u64) {
+        assert!(from < to && self.open.contains(&mark));
+        *self.own.entry((self.thread, mark)).or_default() += to - from;
+    }
+}
+
+/// How long threads were in each function itself, as stretches of `size` tell.
+fn told_times(trace: &Trace<'_>, size: u64) -> BTreeMap<(usize, u32), u64> {
+    let mut own = BTreeMap::new();
+    for mut stretch in trace.stretches(size, |_| true) {
+        stretch.tells_times = true;
+        let mut seen = Seen { thread: stretch.thread(), ..Seen::default() };
+        trace.visit(&stretch, &mut seen);
+        for (of, time) in seen.own {
+            *own.entry(of).or_default() += time;
+        }
+    }
+    own
+}
+
+/// The same from the calls alone: after each beginning or end, the thread is in the call, or in its caller.
+fn counted_times(trace: &Trace<'_>) -> BTreeMap<(usize, u32), u64> {
+    let mut own = BTreeMap::new();
+    for thread in 0..trace.threads.len() {
+        let mut events = Vec::new();
+        for call in trace.calls_of(|at| at == thread) {
+            events.push((call.start, Some(call.function)));
+            events.extend(call.end.map(|end| (end, call.caller)));
+        }
+        events.sort_by_key(|(at, _)| *at);
+        events.push((trace.latest(), None));
+        for pair in events.windows(2) {
+            if let ((from, Some(function)), (to, _)) = (pair[0], pair[1])
+                && from < to
+            {
+                *own.entry((thread, function)).or_default() += to - from;
+            }
+        }
+    }
+    own
 }
 
 /// The calls that visiting in stretches of `size` shows, in the order of starts.
@@ -230,6 +275,48 @@ fn fibres() {
 #[test]
 fn many_fibres() {
     compare(fibres_of(&|_| true));
+}
+
+/// Where stacks take turns, each moment counts for one call: the same for all sizes of stretches, but for a call where one begins.
+#[test]
+fn times_of_fibres() {
+    let bytes = fibres_of(&|_| true).finish();
+    let trace = Trace::parse(&bytes).unwrap();
+    let expected = counted_times(&trace);
+    assert_eq!(told_times(&trace, u64::MAX), expected);
+    let sum = |times: &BTreeMap<(usize, u32), u64>| times.values().sum::<u64>();
+    for size in [1, 1_000, 10_000] {
+        let stretches = trace.stretches(size, |_| true).len() as u64;
+        let told = told_times(&trace, size);
+        assert!(sum(&told) <= sum(&expected) && sum(&expected) - sum(&told) <= stretches);
+        for (of, time) in &expected {
+            assert!(told[of].abs_diff(*time) <= stretches, "{of:?}: {} of {time}", told[of]);
+        }
+    }
+}
+
+/// Where none take turns, it's the duration without those of callees.
+#[test]
+fn times_of_nested_calls() {
+    let mut trace = writer_of(random, 60_000, 1, &|_| true).finish();
+    for _ in 0..2 {
+        let parsed = Trace::parse(&trace).unwrap();
+        let mut own: BTreeMap<(usize, u32), i64> = BTreeMap::new();
+        for call in parsed.calls() {
+            let time = (call.end.unwrap_or(parsed.latest()) - call.start).cast_signed();
+            *own.entry((call.thread, call.function)).or_default() += time;
+            if let Some(caller) = call.caller {
+                *own.entry((call.thread, caller)).or_default() -= time;
+            }
+        }
+        own.retain(|_, time| *time > 0);
+        for size in [1, 1_000, u64::MAX] {
+            let told =
+                told_times(&parsed, size).into_iter().map(|(of, time)| (of, time.cast_signed()));
+            assert_eq!(told.collect::<BTreeMap<_, _>>(), own, "stretches of {size}");
+        }
+        trace = indexed(&trace);
+    }
 }
 
 fn fibres_of(is_kept: &dyn Fn(u32) -> bool) -> Writer {

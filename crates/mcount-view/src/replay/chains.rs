@@ -9,6 +9,7 @@ use super::{Names, program_name};
 use mcount_trace::{Call, Trace, Visitor};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::ops::Range;
 
 /// Deeper chains are cut off here: every chain is a line, and one of a million names serves nobody.
 pub(crate) const DEEPEST: usize = 512;
@@ -23,7 +24,8 @@ pub(crate) struct Chain {
     pub(crate) calls: u64,
     /// Calls beneath it that have no chain of their own.
     pub(crate) deeper: u64,
-    /// Nanoseconds in its last function, and in nothing that has a chain of its own. It's negative if calls overlap.
+    /// Nanoseconds in its last function, and in nothing that has a chain of its own. It can be negative if a thread's records aren't in
+    /// the order of ends.
     pub(crate) own: i64,
     /// The part of `own` that was waiting, or that its caller waited.
     idle: i64,
@@ -281,7 +283,7 @@ impl<'c> Scope<'c> {
 /// The chains of all calls.
 pub(crate) fn collect(scope: &Scope<'_>, progress: &Progress<'_>) -> Chains {
     let latest = scope.trace.nanoseconds(scope.trace.latest());
-    let new = || Collector { chains: Chains::new(scope), scope, latest };
+    let new = || Collector { chains: Chains::new(scope), scope, latest, is_told: false };
     visit_all(scope.trace, scope.filter, progress, new, |one, other| Collector {
         chains: one.chains.merge(other.chains),
         ..one
@@ -304,6 +306,8 @@ struct Collector<'c> {
     scope: &'c Scope<'c>,
     /// When calls that had not ended count as ended.
     latest: u64,
+    /// `spend` says how long threads were in each call itself.
+    is_told: bool,
 }
 
 impl Collector<'_> {
@@ -363,7 +367,9 @@ impl Visitor for Collector<'_> {
                 let (start, end) = self.scope.filter.times(call);
                 let nanoseconds = end.unwrap_or(self.latest).saturating_sub(start);
                 let nanoseconds = i64::try_from(nanoseconds).unwrap_or(i64::MAX);
-                self.chains.spend(place, parent, nanoseconds);
+                if !self.is_told {
+                    self.chains.spend(place, parent, nanoseconds);
+                }
                 self.split(call, (own, caller), nanoseconds);
             }
         }
@@ -374,5 +380,19 @@ impl Visitor for Collector<'_> {
         self.chain(call, caller).0
     }
 
-    fn leave(&mut self, _: Mark) {}
+    fn leave(&mut self, _: Mark, _: u64) {}
+
+    fn begin(&mut self, told: Option<Range<u64>>) {
+        self.is_told = told.is_some();
+    }
+
+    fn spend(&mut self, mark: Mark, from: u64, to: u64) {
+        let trace = self.scope.trace;
+        let nanoseconds = trace.nanoseconds(to).saturating_sub(trace.nanoseconds(from));
+        let chain = mark.chain.filter(|_| self.scope.has_times);
+        if let Some(chain) = chain.and_then(|chain| self.chains.all.get_mut(chain)) {
+            let nanoseconds = i64::try_from(nanoseconds).unwrap_or(i64::MAX);
+            chain.own = chain.own.saturating_add(nanoseconds);
+        }
+    }
 }

@@ -2,13 +2,16 @@
 
 use super::progress::Progress;
 use super::select::Filter;
-use mcount_trace::{Trace, Visitor};
+use mcount_trace::{Stretch, Trace, Visitor};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Calls that a processor takes at a time: few enough that all have work, too many for it to matter where they begin.
 const STRETCH: u64 = 500_000;
 
 /// Shows all calls of the threads that `filter` wants to visitors, each of which sees some stretches of threads, and merges these.
+///
+/// If stacks take turns somewhere, all begins anew, with visitors that are told how long threads were in each call itself.
 pub(crate) fn visit_all<V: Visitor + Send>(
     trace: &Trace<'_>,
     filter: &Filter<'_>,
@@ -16,13 +19,30 @@ pub(crate) fn visit_all<V: Visitor + Send>(
     new: impl Fn() -> V + Sync + Send,
     merge: impl Fn(V, V) -> V + Sync + Send,
 ) -> V {
-    let stretches = trace.stretches(STRETCH, |thread| filter.has_thread(thread));
-    let visitors = stretches.par_iter().fold(&new, |mut visitor, stretch| {
-        if !progress.is_stopped() {
-            trace.visit(stretch, &mut visitor);
+    let mut stretches = trace.stretches(STRETCH, |thread| filter.has_thread(thread));
+    let takes_turns = AtomicBool::new(false);
+    let has_times = trace.has_times();
+    let pass = |stretches: &[Stretch], is_first: bool| {
+        let visitors = stretches.par_iter().fold(&new, |mut visitor, stretch| {
+            let is_vain = is_first && takes_turns.load(Ordering::Relaxed);
+            if progress.is_stopped() || is_vain {
+                return visitor;
+            }
+            if trace.visit(stretch, &mut visitor) && has_times {
+                takes_turns.store(true, Ordering::Relaxed);
+            }
             progress.add(stretch.calls);
-        }
-        visitor
-    });
-    visitors.reduce(&new, merge)
+            visitor
+        });
+        visitors.reduce(&new, &merge)
+    };
+    let found = pass(&stretches, true);
+    if !takes_turns.load(Ordering::Relaxed) {
+        return found;
+    }
+    drop(found);
+    for stretch in &mut stretches {
+        stretch.tells_times = true;
+    }
+    pass(&stretches, false)
 }

@@ -7,6 +7,7 @@ use crate::replay::select::Filter;
 use crate::replay::waits::{Kind, Role, Waits};
 use mcount_trace::{Call, Trace, Visitor};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Facts about the calls of a group. Times are nanoseconds. What follows from the durations isn't counted with
 /// each call.
@@ -14,9 +15,9 @@ use std::collections::HashMap;
 pub(super) struct Row {
     durations: Durations,
     /// In calls that are within others of the same group.
-    inner: u64,
+    inner: i64,
     /// In what they called. It can be counted before them.
-    children: u64,
+    children: i64,
     /// Waiting that's part of these calls' own time.
     inside: i64,
     /// Waiting that's in calls which stand for time off the processor, beneath these.
@@ -29,7 +30,7 @@ impl Row {
     #[inline]
     fn add(&mut self, duration: u64, is_outermost: bool) {
         if !is_outermost {
-            self.inner = self.inner.saturating_add(duration);
+            self.inner = self.inner.saturating_add(signed(duration));
         }
         self.durations.add(duration);
     }
@@ -41,6 +42,17 @@ impl Row {
         self.beneath = self.beneath.saturating_add(other.beneath);
         self.given = self.given.saturating_add(other.given);
         self.durations.merge(other.durations);
+    }
+
+    /// So much time of the calls was in what they called.
+    #[inline]
+    fn call_others(&mut self, duration: u64) {
+        self.children = self.children.saturating_add(signed(duration));
+    }
+
+    /// The time in the calls themselves.
+    fn own(&self) -> u64 {
+        without(self.durations.sums().sum, self.children)
     }
 
     /// How many there are.
@@ -55,13 +67,13 @@ impl Row {
         let mean = sum.checked_div(count).unwrap_or(0);
         let mut durations = self.durations.clone();
         let mut quantile = |hundredths| durations.quantile(hundredths).clamp(min, max);
-        let (total, own) = (sum.saturating_sub(self.inner), sum.saturating_sub(self.children));
+        let (total, own) = (without(sum, self.inner), self.own());
         [total, own, mean, min, quantile(50), quantile(99), max]
     }
 
     /// The time in these calls alone, in nanoseconds: running, and waiting. Each moment of a thread is one of both in one row.
     pub(super) fn split(&self) -> [u64; 2] {
-        let own = self.durations.sums().sum.saturating_sub(self.children);
+        let own = self.own();
         let inside = u64::try_from(self.inside).unwrap_or(0);
         let running = own.saturating_sub(inside).saturating_sub(self.given);
         [running, inside.saturating_add(self.beneath)]
@@ -86,6 +98,8 @@ pub(super) struct Collector<'c> {
     pub(super) places: HashMap<Wait, i64, foldhash::fast::RandomState>,
     /// The longest waits for locks.
     pub(super) locks: Longest,
+    /// What's known where stacks take turns.
+    turns: Option<Turns>,
     of: Subject<'c>,
 }
 
@@ -110,11 +124,53 @@ pub(super) struct Enclosing {
     place: Wait,
 }
 
+/// Where stacks take turns on a thread, calls overlap, so no sum of durations says what took how long. Instead, `spend` says how long the
+/// thread was in each call itself, and a group's time is that in which any of its calls was open.
+struct Turns {
+    /// The stretch, in nanoseconds.
+    between: Range<u64>,
+    /// How many calls of each group are open, and until when there were some.
+    open: Vec<(u32, u64)>,
+}
+
+impl Turns {
+    /// A call of this duration ends at `end`.
+    fn enter(&mut self, row: &mut Row, group: usize, times: (u64, u64), is_outermost: bool) {
+        let (duration, end) = times;
+        self.open(group, end);
+        // What's told will be left.
+        row.call_others(duration);
+        if is_outermost {
+            row.inner = row.inner.saturating_add(signed(duration));
+        }
+    }
+
+    fn open(&mut self, group: usize, end: u64) {
+        if let Some((count, until)) = self.open.get_mut(group) {
+            if *count == 0 {
+                *until = end.min(self.between.end);
+            }
+            *count += 1;
+        }
+    }
+
+    fn leave(&mut self, row: &mut Row, group: usize, start: u64) {
+        if let Some((count, until)) = self.open.get_mut(group) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                let time = until.saturating_sub(start.max(self.between.start));
+                row.inner = row.inner.saturating_sub(signed(time));
+            }
+        }
+    }
+}
+
 impl<'c> Collector<'c> {
     pub(super) fn new(of: Subject<'c>) -> Self {
         let count = of.groups.all().len();
         let (rows, open) = (vec![Row::default(); count], vec![0; count]);
-        Self { rows, open, places: HashMap::default(), locks: Longest::default(), of }
+        let (places, locks) = (HashMap::default(), Longest::default());
+        Self { rows, open, places, locks, turns: None, of }
     }
 
     pub(super) fn merge(mut self, other: Self) -> Self {
@@ -140,7 +196,7 @@ impl<'c> Collector<'c> {
         if own.is_wanted && self.of.waits.role(self.of.trace, call.function) == Role::Lock {
             self.locks.add(call, duration);
         }
-        let time = i64::try_from(duration).unwrap_or(i64::MAX);
+        let time = signed(duration);
         match (of_call, caller) {
             (Kind::OffCpu | Kind::Preempted, Some(caller)) => {
                 if let Some(row) = self.rows.get_mut(caller.group) {
@@ -213,11 +269,14 @@ impl Visitor for Collector<'_> {
         let duration = end.unwrap_or(latest).saturating_sub(start);
         if is_wanted && let Some(row) = self.rows.get_mut(group) {
             row.add(duration, is_outermost);
+            if let Some(turns) = &mut self.turns {
+                turns.enter(row, group, (duration, end.unwrap_or(latest)), is_outermost);
+            }
         }
         let own = self.enclosing(call, group, is_wanted);
-        let caller = caller.filter(|caller| caller.is_wanted);
+        let caller = caller.filter(|caller| caller.is_wanted && self.turns.is_none());
         if let Some(row) = caller.and_then(|caller| self.rows.get_mut(caller.group)) {
-            row.children = row.children.saturating_add(duration);
+            row.call_others(duration);
         }
         if waits.is_known() {
             self.split(call, own, caller, duration);
@@ -231,13 +290,50 @@ impl Visitor for Collector<'_> {
         let filter = self.of.filter;
         let (start, end) = filter.times(call);
         let is_wanted = !filter.is_too_late(start) && filter.is_wanted(call, start, end);
+        if let Some(turns) = self.turns.as_mut().filter(|_| is_wanted) {
+            turns.open(group, u64::MAX);
+        }
         self.enclosing(call, group, is_wanted)
     }
 
     #[inline]
-    fn leave(&mut self, mark: Enclosing) {
+    fn leave(&mut self, mark: Enclosing, start: u64) {
+        if let Some(turns) = self.turns.as_mut().filter(|_| mark.is_wanted)
+            && let Some(row) = self.rows.get_mut(mark.group)
+        {
+            turns.leave(row, mark.group, self.of.trace.nanoseconds(start));
+        }
         if let Some(open) = self.open.get_mut(mark.group) {
             *open = open.saturating_sub(1);
         }
     }
+
+    fn begin(&mut self, told: Option<Range<u64>>) {
+        let trace = self.of.trace;
+        let known = self.turns.take().map(|turns| turns.open);
+        self.turns = told.map(|told| Turns {
+            between: trace.nanoseconds(told.start)..trace.nanoseconds(told.end),
+            open: known.unwrap_or_else(|| vec![(0, 0); self.rows.len()]),
+        });
+    }
+
+    fn spend(&mut self, mark: Enclosing, from: u64, to: u64) {
+        let trace = self.of.trace;
+        let duration = trace.nanoseconds(to).saturating_sub(trace.nanoseconds(from));
+        if mark.is_wanted
+            && let Some(row) = self.rows.get_mut(mark.group)
+        {
+            row.children = row.children.saturating_sub(signed(duration));
+        }
+    }
+}
+
+fn signed(duration: u64) -> i64 {
+    i64::try_from(duration).unwrap_or(i64::MAX)
+}
+
+/// `sum` without a part, which can be less than nothing.
+fn without(sum: u64, part: i64) -> u64 {
+    let size = part.unsigned_abs();
+    if part < 0 { sum.saturating_add(size) } else { sum.saturating_sub(size) }
 }

@@ -19,6 +19,7 @@ use mcount_symbols::waiting::{Cause, cause};
 use mcount_trace::{Call, Trace, Visitor};
 use std::cmp::Reverse;
 use std::io::{self, Write};
+use std::ops::Range;
 
 /// The states, in the order of columns: the heading in text, and the name in other formats.
 const STATES: [(&str, &str); 8] = [
@@ -130,12 +131,15 @@ struct Enclosing {
 struct Collector<'c> {
     rows: Vec<Row>,
     functions: &'c Functions,
+    /// `spend` says how long threads were in each call itself.
+    is_told: bool,
     of: Subject<'c>,
 }
 
 impl<'c> Collector<'c> {
     fn new(of: Subject<'c>, functions: &'c Functions) -> Self {
-        Self { rows: vec![Row::default(); of.groups.all().len()], functions, of }
+        let rows = vec![Row::default(); of.groups.all().len()];
+        Self { rows, functions, is_told: false, of }
     }
 
     fn merge(mut self, other: &Self) -> Self {
@@ -191,10 +195,10 @@ impl Visitor for Collector<'_> {
         let duration = end.unwrap_or(latest).saturating_sub(start);
         let time = i64::try_from(duration).unwrap_or(i64::MAX);
         if let Some(row) = self.rows.get_mut(own.row).filter(|_| own.is_wanted) {
-            row.add(own.state, time);
+            row.add(own.state, if self.is_told { 0 } else { time });
             row.calls += u64::from(own.row == groups.of(call));
         }
-        let caller = caller.filter(|caller| caller.is_wanted);
+        let caller = caller.filter(|caller| caller.is_wanted && !self.is_told);
         if let Some((caller, row)) =
             caller.and_then(|caller| Some((caller, self.rows.get_mut(caller.row)?)))
         {
@@ -210,7 +214,19 @@ impl Visitor for Collector<'_> {
         self.enclosing(call, caller, is_wanted)
     }
 
-    fn leave(&mut self, _: Enclosing) {}
+    fn leave(&mut self, _: Enclosing, _: u64) {}
+
+    fn begin(&mut self, told: Option<Range<u64>>) {
+        self.is_told = told.is_some();
+    }
+
+    fn spend(&mut self, mark: Enclosing, from: u64, to: u64) {
+        let trace = self.of.trace;
+        let duration = trace.nanoseconds(to).saturating_sub(trace.nanoseconds(from));
+        if let Some(row) = self.rows.get_mut(mark.row).filter(|_| mark.is_wanted) {
+            row.add(mark.state, i64::try_from(duration).unwrap_or(i64::MAX));
+        }
+    }
 }
 
 /// Why a trace has nothing to print here, if it hasn't.
