@@ -250,30 +250,25 @@ impl<'a> Trace<'a> {
     pub fn stretches(&self, size: u64, is_wanted: impl Fn(usize) -> bool) -> Vec<Stretch> {
         let latest = self.latest();
         let threads = self.indices.iter().enumerate().filter(|(at, _)| is_wanted(*at));
-        threads
-            .flat_map(|(at, thread)| {
-                let is_whole = self.header.has_only_entries || thread.is_disordered;
-                Stretch::all(at, thread, if is_whole { u64::MAX } else { size }, latest)
-            })
-            .collect()
+        let size = |thread: &ThreadIndex| if self.is_whole(thread) { u64::MAX } else { size };
+        threads.flat_map(|(at, thread)| Stretch::all(at, thread, size(thread), latest)).collect()
+    }
+
+    /// Whether the calls of a thread are visited at once, in the order of starts.
+    fn is_whole(&self, thread: &ThreadIndex) -> bool {
+        self.header.has_only_entries || thread.is_disordered
     }
 
     /// Shows `visitor` the calls of a stretch, callers before what they call. That is quicker than
     /// [`Trace::calls`], which has to find the order of starts; here the last call comes first.
-    ///
-    /// Whether calls overlap, since stacks take turns: durations don't tell then how long the thread was in a call itself, and
-    /// [`Stretch::tells_times`] serves for that. It's false as well if the records aren't in the order of ends.
+    /// Whether calls overlap, as stacks take turns ([`Stretch::tells_times`]).
     pub fn visit<V: Visitor>(&self, stretch: &Stretch, visitor: &mut V) -> bool {
         let Some(thread) = self.indices.get(stretch.thread) else { return false };
-        if self.header.has_only_entries || thread.is_disordered {
-            self.thread_calls(stretch.thread)
-                .into_iter()
-                .for_each(|calls| forwards(calls, visitor));
-            false
-        } else {
-            let hidden = self.hidden.as_ref();
-            backwards(self.file, (thread, hidden), stretch, visitor)
+        if !self.is_whole(thread) {
+            return backwards(self.file, (thread, self.hidden.as_ref()), stretch, visitor);
         }
+        self.thread_calls(stretch.thread).into_iter().for_each(|calls| forwards(calls, visitor));
+        false
     }
 
     /// How many frames of a compressed trace couldn't be read so far.
@@ -320,8 +315,7 @@ impl<'a> Trace<'a> {
         self.modules.get(at)
     }
 
-    /// Nanoseconds from the start of the trace to this time. Where the length of a tick isn't known,
-    /// it is taken for a nanosecond.
+    /// Nanoseconds from the start of the trace to this time. A tick of unknown length is taken for one.
     #[must_use]
     #[inline]
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
