@@ -140,6 +140,7 @@ pub(crate) fn tests() -> Vec<Test> {
         simple("program::confined-exec-by-nobody", confined_exec_by_nobody),
         simple("program::inherited-child", inherited_child),
         simple("program::returns-twice", returns_twice),
+        simple("program::returned-twice", returned_twice),
     ];
     named.chain(simple).collect()
 }
@@ -280,6 +281,25 @@ fn returns_twice() -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{untraced:?}, traced {traced:?}, entries {entries:?}, {switches} entries"))
+}
+
+/// A program that puts frames back which have returned ends, and `mcount` says what helps.
+fn returned_twice() -> Result<(), String> {
+    let room = Room::new()?;
+    let program =
+        room.compile("gcc", &[HOOKS, &["-Dslp_switch=other_name"]].concat(), "twice.c")?;
+    let untraced = room.run("untraced", &mut Command::new(&program))?;
+    let traced = room.run("traced", &mut tracer(&program))?;
+    let entries = room.run("entries", &mut tracer_with(&["--entries"], &program))?;
+    let is_said = traced.stderr.contains("a call returned a second time")
+        && traced.stderr.contains("with --entries it goes on");
+    let is_same = (entries.code, &entries.stdout) == (untraced.code, &untraced.stdout);
+    let ends = 128 + nix::libc::SIGILL;
+    if is_said && is_same && traced.code == ends {
+        Ok(())
+    } else {
+        Err(format!("{traced:?}, {entries:?}"))
+    }
 }
 
 /// Who isn't root can't look at filters of programs that are executed, but at those that were taken on before.

@@ -364,6 +364,10 @@ impl Recorder {
             {
                 thread.resume(None);
             }
+            Stop::Signal(libc::SIGILL) => {
+                self.ends_in_agent(thread);
+                thread.resume(Some(Signal::SIGILL));
+            }
             Stop::Signal(signal) => match Signal::try_from(signal) {
                 Ok(signal) => thread.resume(Some(signal)),
                 Err(_) => thread.resume_with(signal),

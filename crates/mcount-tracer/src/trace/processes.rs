@@ -180,6 +180,19 @@ impl Recorder {
         ended.cloned().or_else(running)
     }
 
+    /// The agent ends the program, as a call has returned for which there's no caller any more: says why, and what helps.
+    pub(super) fn ends_in_agent(&mut self, thread: Tracee) {
+        let process = self.threads.get(&thread.id()).and_then(|id| self.processes.get(id));
+        let placed = process.and_then(|process| Some(process.space.borrow().agent.as_ref()?.bias));
+        let at = thread.registers().map(|registers| registers.instruction());
+        let size = self.agent.symbols.size;
+        if placed.zip(at.ok()).is_some_and(|(bias, at)| (bias..bias + size).contains(&at)) {
+            let text = "a call returned a second time, as those of continuations do (callcc, call/cc), and \
+                        that ends the program: with --entries it goes on";
+            self.note(text.to_owned());
+        }
+    }
+
     /// Did `thread` get a fault because its shadow stack, which the processor keeps (CET), has another return address? Then
     /// it's given the caller's, if the one that it has is ours. The call ends in the trace when a later one is made there.
     ///
