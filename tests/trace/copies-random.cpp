@@ -55,9 +55,9 @@ QUIET static unsigned draw(unsigned below)
 QUIET static void on_tick(int)
 {
     void *all[64];
-#if defined __powerpc64__ || defined __arm__
+#if defined __powerpc64__ || defined __arm__ || defined __aarch64__
     /* Unwinders may read where nothing is, traced or not: QEMU (7.2) returns from signal handlers of powerpc64le by code that they don't
-     * know, and the tables of 32-bit Arm are right at calls only. */
+     * know, the tables of 32-bit Arm are right at calls only, and on AArch64 those of lazy binding (glibc 2.36) are wrong. */
     int count = 64;
 #else
     int count = is_switching ? 64 : backtrace(all, 64);

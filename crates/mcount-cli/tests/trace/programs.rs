@@ -28,10 +28,8 @@ const fn with(
     Program { arguments, ..program(name, source) }
 }
 
-/// A million elsewhere, which takes an emulator too long. There, unwinders also lose their way in lazy binding: glibc's unwind information
-/// of that is wrong on AArch64.
-const SWITCHES: &[&str] =
-    if cfg!(target_arch = "x86_64") { &[] } else { &["-DSWITCHES=10000", "-Wl,-z,now"] };
+/// A million elsewhere, which takes an emulator too long.
+const SWITCHES: &[&str] = if cfg!(target_arch = "x86_64") { &[] } else { &["-DSWITCHES=10000"] };
 const AVX: &[&str] = &["-mavx2", "-DNESTED"];
 
 pub(crate) const PROGRAMS: &[Program] = &[
