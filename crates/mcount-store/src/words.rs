@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
+use std::path::Path;
 
 /// `1 entry`, `2 entries`, `0 entries`.
 #[must_use]
@@ -79,6 +80,15 @@ pub fn size(text: &str) -> Result<u64, String> {
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     let count: u64 = if is_number { digits.parse().map_err(|_| wrong())? } else { 0 };
     count.checked_mul(factor).filter(|bytes| *bytes != 0).ok_or_else(wrong)
+}
+
+/// `path` as one word of a command line of a shell, which can't take it for an option.
+#[must_use]
+pub fn shell_word(path: &Path) -> String {
+    let name = path.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    let name = if name.starts_with('-') { format!("./{name}") } else { name.into_owned() };
+    if name.chars().all(is_plain) { name } else { format!("'{}'", name.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use crate::bytes::Bytes;
 use crate::index::{Descriptor, descriptor};
 use crate::layout::{self, call, chunk, directory, header, share, special};
-use crate::record::{End, Raw, Record, record};
+use crate::record::{End, Raw, Record, low_half, record};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A trace that can be read at any place: fills the bytes from this offset on, or says that it can't.
@@ -30,6 +30,8 @@ pub struct Ended {
     pub thread: u32,
     /// The number of its process, as that process sees it.
     pub process: u32,
+    /// The ID of its thread, as that process sees it; 0 if another thread recorded the call.
+    pub tid: u32,
     /// The number of its function in the trace.
     pub function: u32,
     /// Ticks when it began.
@@ -98,6 +100,7 @@ struct ReadPosition {
     calls: u64,
     base: u64,
     thread: u32,
+    tid: u32,
     /// What special records say of the next call.
     start: Option<u64>,
     owner: Option<u32>,
@@ -108,7 +111,17 @@ struct ReadPosition {
 impl ReadPosition {
     fn new(whose: Whose) -> Self {
         let Whose { base, thread, .. } = whose;
-        Self { whose, at: 0, calls: 0, base, thread, start: None, owner: None, is_stuck: false }
+        Self {
+            whose,
+            at: 0,
+            calls: 0,
+            base,
+            thread,
+            tid: 0,
+            start: None,
+            owner: None,
+            is_stuck: false,
+        }
     }
 }
 
@@ -349,8 +362,9 @@ fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
                     return;
                 }
             }
-            Record::Special(special::THREAD, number, _) => {
+            Record::Special(special::THREAD, number, ids) => {
                 (place.thread, place.start, place.owner) = (number, None, None);
+                place.tid = low_half(ids);
             }
             Record::Special(special::START, _, ticks) => place.start = Some(ticks),
             Record::Special(special::OWNER, number, _) => place.owner = Some(number),
@@ -358,9 +372,11 @@ fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
             Record::Special(..) => {}
             Record::Call(first, second) => {
                 let raw = Raw::new(first, second, place.base, 0);
+                let owner = place.owner.take();
                 each(&Ended {
-                    thread: place.owner.take().unwrap_or(place.thread),
+                    thread: owner.unwrap_or(place.thread),
                     process: place.whose.pid,
+                    tid: if owner.is_some() { 0 } else { place.tid },
                     function: raw.function(),
                     start: place.start.take().unwrap_or(raw.start),
                     end: raw.end,

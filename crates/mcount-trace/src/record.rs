@@ -213,7 +213,7 @@ impl Raw {
     }
 }
 
-fn low_half(value: u64) -> u32 {
+pub(crate) fn low_half(value: u64) -> u32 {
     (value & 0xffff_ffff) as u32
 }
 

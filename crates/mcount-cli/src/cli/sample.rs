@@ -4,7 +4,7 @@ use super::calls::budget;
 use super::{SUCCESS, complain, say};
 use crate::pattern::{Language, Pattern};
 use crate::replay::parse_time;
-use crate::sample::{Again, Format, Output, Sort, Table, sample_again};
+use crate::sample::{Again, Format, Output, SlowCalls, Sort, Table, sample_again};
 use crate::trace::attach::{Request, Sampling, attach};
 use crate::trace::{Scope, Size};
 use clap::{Args, ValueHint};
@@ -31,6 +31,10 @@ On a terminal the table is refreshed until ^C. Otherwise mcount prints it once, 
 --duration, when the process ends, or by ^C or SIGTERM. With --output it's written to a file instead: a \
 table of Parquet if its name ends in .parquet, otherwise JSON lines, which mcount diff compares.
 
+With --slow, functions that are called seldom are armed all the time, so that none of their slow calls is \
+missed; mcount names the others at the end. The trace is next to --output, or PROGRAM.slow.mcount in the \
+current folder.
+
 With --format jsonl, each line is a function, with the fields start (seconds since 1970) and seconds of the \
 sample, host, program and program_build (its build ID), process, function, module and its build, calls and \
 windows (what was seen), calls_per_second, mean_ns \
@@ -39,6 +43,7 @@ and share (a part of 1), each also with _error (null if unknown), median_ns, p90
 Examples: mcount sample 1234
           mcount sample --cost 0.5% --duration 30s --filter 'handle_*' 1234
           mcount sample --probe '*' --duration 1m --format jsonl 1234 | jq -r 'select(.share > 0.1).function'
+          mcount sample --slow 10ms --duration 1h 1234 && mcount replay serve.slow.mcount
           mcount sample --program redis-server -o redis.jsonl --rotate 1h --keep 24";
 
 #[derive(Args)]
@@ -74,6 +79,9 @@ pub(super) struct SampleArgs {
     /// Stop when this process, the parent, ends
     #[arg(long, value_name = "PID", value_parser = super::attach::process, hide = true)]
     parent: Option<i32>,
+    /// Keep every call that takes this long, such as 10ms, with what it called, in a trace: FILE.slow.mcount
+    #[arg(long, value_name = "TIME", value_parser = slow)]
+    slow: Option<(Duration, String)>,
     /// Draw the same random gaps as another run with this number
     #[arg(long, value_name = "N", value_parser = super::options::number::<u64>)]
     seed: Option<u64>,
@@ -99,6 +107,14 @@ fn count(text: &str) -> Result<usize, String> {
     match super::options::number::<usize>(text)? {
         0 => Err("at least 1".to_owned()),
         count => Ok(count),
+    }
+}
+
+/// How long a slow call takes, and how that's written.
+fn slow(text: &str) -> Result<(Duration, String), String> {
+    match Duration::from_nanos(parse_time(text)?) {
+        Duration::ZERO => Err("more than nothing".to_owned()),
+        time => Ok((time, text.to_owned())),
     }
 }
 
@@ -209,7 +225,9 @@ fn sample_process(arguments: &SampleArgs, process: i32) -> u8 {
         return complain(&error.to_string());
     }
     let interval = is_live.then_some(arguments.interval);
-    let table = Table::new(arguments.sort, arguments.format, interval, output);
+    let slow = arguments.slow.clone().map(|time| SlowCalls::new(time, output.as_ref(), say));
+    let has_watch = slow.is_some();
+    let table = Table::new(arguments.sort, arguments.format, interval, output, slow);
     let request = Request {
         process,
         command: Vec::new(),
@@ -222,6 +240,7 @@ fn sample_process(arguments: &SampleArgs, process: i32) -> u8 {
         view: None,
         sampling: Some(Sampling {
             cost: arguments.cost,
+            has_watch,
             seed: arguments.seed.unwrap_or_else(any_seed),
             period: arguments.rotate,
             observer: Box::new(table),

@@ -8,7 +8,7 @@ use crate::commit::Failure;
 use crate::files::is_standard;
 use crate::packing::compress;
 use crate::trace::{Ended, Outcome, Request, Size, run};
-use crate::words::{grouped, printable};
+use crate::words::{grouped, printable, shell_word};
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -171,15 +171,7 @@ fn end(outcome: &Outcome, shown: Shown) -> u8 {
 fn next_command(path: &Path, calls: u64) -> String {
     let noun = if calls == 1 { "call" } else { "calls" };
     let (name, calls) = (path.display(), grouped(calls));
-    format!("{calls} {noun} in {name}; see where the time went: mcount stats {}", word(path))
-}
-
-/// `path` as one word of a command line of a shell, which can't take it for an option.
-fn word(path: &Path) -> String {
-    let name = path.to_string_lossy();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-    let name = if name.starts_with('-') { format!("./{name}") } else { name.into_owned() };
-    if name.chars().all(is_plain) { name } else { format!("'{}'", name.replace('\'', r"'\''")) }
+    format!("{calls} {noun} in {name}; see where the time went: mcount stats {}", shell_word(path))
 }
 
 pub(super) fn write_lines(lines: &[String]) -> io::Result<()> {
@@ -213,7 +205,7 @@ mod tests {
             ("-x.mcount", "./-x.mcount"),
         ];
         for (path, expected) in table {
-            assert_eq!(word(Path::new(path)), expected);
+            assert_eq!(shell_word(Path::new(path)), expected);
         }
         let line = next_command(Path::new("server.mcount"), 1234);
         assert_eq!(

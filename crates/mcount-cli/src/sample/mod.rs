@@ -4,19 +4,21 @@ mod again;
 mod cells;
 mod output;
 mod parquet;
+mod slow;
 
 pub use self::again::{Again, sample_again};
 pub use self::output::Output;
+pub use self::slow::SlowCalls;
 
 use self::cells::{cell, part, rate, time};
 use crate::replay::short_name;
 use crate::trace::attach::{Named, Observer, Opened, Progress};
 use crate::words::{counted, printable};
 use clap::ValueEnum;
-use mcount_trace::Ended;
+use mcount_trace::{Ended, Trace};
 use mcount_view::sample::{Chance, Load, Row, Sample, Window};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -50,6 +52,7 @@ pub struct Table {
     /// How often it's refreshed, on a terminal.
     interval: Option<Duration>,
     output: Option<Output>,
+    slow: Option<SlowCalls>,
     functions: BTreeMap<u32, Named>,
     cost: f64,
     sample: Sample,
@@ -67,12 +70,14 @@ impl Table {
         format: Format,
         interval: Option<Duration>,
         output: Option<Output>,
+        slow: Option<SlowCalls>,
     ) -> Self {
         Self {
             sort,
             format,
             interval,
             output,
+            slow,
             functions: BTreeMap::new(),
             cost: 0.0,
             sample: Sample::new(1, 0.0),
@@ -282,6 +287,9 @@ impl Observer for Table {
 
     fn open(&mut self, window: Opened) {
         self.sample.set_rate(window.rate);
+        if let Some(slow) = &mut self.slow {
+            slow.set_rate(window.rate);
+        }
         let chance = |lot: &crate::trace::attach::Lot| Chance {
             function: lot.function,
             chance: lot.chance,
@@ -299,6 +307,21 @@ impl Observer for Table {
 
     fn call(&mut self, call: &Ended) {
         self.sample.add(call);
+        if let Some(slow) = &mut self.slow {
+            slow.add(call);
+        }
+    }
+
+    fn watch(&mut self, functions: &BTreeSet<u32>, since: Option<u64>) {
+        if let Some(slow) = &mut self.slow {
+            slow.watch(functions, since);
+        }
+    }
+
+    fn describe(&mut self, trace: &Trace<'_>, progress: &Progress) {
+        if let Some(slow) = &mut self.slow {
+            slow.describe(&self.functions, trace, progress);
+        }
     }
 
     fn unfinished(&mut self, function: u32, start: u64) {
@@ -324,7 +347,8 @@ impl Observer for Table {
         };
         let is_printed = self.output.is_none() || self.interval.is_some();
         let printed = if is_printed { self.print(progress, true) } else { Ok(()) };
+        let slow = self.slow.as_mut().map_or(Ok(()), |slow| slow.write(progress));
         self.reset();
-        written.and(printed)
+        written.and(printed).and(slow)
     }
 }

@@ -30,14 +30,19 @@ impl Output {
 
     /// Writes a sample that began at this time, completely or not at all.
     pub(super) fn write(&self, began: SystemTime, bytes: &[u8], what: &str) -> io::Result<()> {
+        let path = self.put(began, bytes)?;
+        (self.say)(&format!("{what} in {}", path.display()));
+        Ok(())
+    }
+
+    /// The same, and says nothing; where it is.
+    pub(super) fn put(&self, began: SystemTime, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = if self.is_rotated { self.free_path_of(began) } else { self.path.clone() };
-        let name = path.display().to_string();
         write_new(&path, bytes).map_err(|error| about(&path, error))?;
-        (self.say)(&format!("{what} in {name}"));
-        match self.keep.filter(|_| self.is_rotated) {
-            Some(keep) => self.remove_all_but(keep, &path),
-            None => Ok(()),
+        if let Some(keep) = self.keep.filter(|_| self.is_rotated) {
+            self.remove_all_but(keep, &path)?;
         }
+        Ok(path)
     }
 
     /// The same path, or that of the next second without a file.

@@ -29,6 +29,7 @@ mod probes_any;
 mod programs;
 mod reader;
 mod sample;
+mod sample_slow;
 mod sanitizers;
 mod sizes;
 mod sleds;
@@ -79,7 +80,8 @@ fn main() -> ExitCode {
         .chain(attach_killed::tests())
         .chain(attach_where::tests())
         .chain(top::tests())
-        .chain(sample::tests());
+        .chain(sample::tests())
+        .chain(sample_slow::tests());
     let tests = tests.chain(control::tests()).chain(damaged::tests()).chain(off_cpu::tests());
     let tests = tests
         .chain(values::tests())

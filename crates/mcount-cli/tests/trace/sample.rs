@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use testkit::served::Served;
 
-const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
+pub(crate) const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 
 /// What a test does.
-type Check = fn() -> Result<(), String>;
+pub(crate) type Check = fn() -> Result<(), String>;
 
 pub(crate) fn tests() -> Vec<Test> {
     let rows: [(&str, Check); 11] = [
@@ -30,13 +30,11 @@ pub(crate) fn tests() -> Vec<Test> {
         ("sample::program", program),
         ("sample::program-killed", program_killed),
     ];
-    let test = |(name, run): (&str, Check)| Test {
-        name: name.to_owned(),
-        wants: vec!["gcc"],
-        open: None,
-        run: Box::new(run),
-    };
     rows.into_iter().map(test).collect()
+}
+
+pub(crate) fn test((name, run): (&str, Check)) -> Test {
+    Test { name: name.to_owned(), wants: vec!["gcc"], open: None, run: Box::new(run) }
 }
 
 /// What the program says of itself.
@@ -65,7 +63,7 @@ fn counting(room: &Room, arguments: &[&str]) -> Result<(PathBuf, Served), String
     Ok((program, served))
 }
 
-fn sample(room: &Room, options: &[&str], process: u32) -> Result<Child, String> {
+pub(crate) fn sample(room: &Room, options: &[&str], process: u32) -> Result<Child, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     command.arg("sample").args(options).arg(process.to_string());
     room.start("sample", &mut command)
@@ -255,7 +253,7 @@ fn parquet() -> Result<(), String> {
 }
 
 /// The files in the room whose names begin like this, in their order.
-fn files(room: &Room, beginning: &str) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn files(room: &Room, beginning: &str) -> Result<Vec<PathBuf>, String> {
     let all = room.path("").read_dir().map_err(text)?;
     let is_it = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(beginning))

@@ -216,7 +216,9 @@ impl TraceFile {
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    fn measure_clock(&self) {
+    /// Says how many ticks a second has, by all that has passed since the trace began: what the first few milliseconds say can be one in
+    /// a hundred off.
+    pub(super) fn measure_clock(&self) {
         if self.untimed {
             return;
         }
@@ -309,6 +311,7 @@ impl TraceFile {
 
     /// How many ticks there are in a second; 0 if they're no times.
     pub(super) fn rate(&self) -> u64 {
+        self.measure_clock();
         self.shared.field(header::TICKS_PER_SECOND).load(SeqCst)
     }
 

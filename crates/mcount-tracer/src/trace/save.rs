@@ -85,6 +85,7 @@ fn copy<T>(
     file: &File,
     stand: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<()> {
+    trace.measure_clock();
     let standing = stand()?;
     let mut head = vec![0; usize::try_from(layout::HEADER_SIZE).unwrap_or(0)];
     if !trace.read(0, &mut head) {

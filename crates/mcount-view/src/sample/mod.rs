@@ -14,9 +14,11 @@ mod durations;
 mod load;
 #[cfg(test)]
 mod simulation;
+mod slow;
 pub mod table;
 
 pub use self::load::Load;
+pub use self::slow::Slow;
 
 use self::bounds::Sums;
 use foldhash::HashMap;

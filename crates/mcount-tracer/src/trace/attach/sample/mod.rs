@@ -5,10 +5,13 @@
 //! matter, the [`Observer`]'s: here it's decided when windows are, and which functions they have.
 
 mod steer;
+mod watch;
 mod window;
 
 use self::steer::{Groups, Steering};
+use self::watch::Watch;
 use self::window::{Armed, Window};
+use super::sites::Switch;
 use super::worker::{Worker, handle, inner_id, processes_with};
 use crate::files;
 use crate::trace::budget::{self, Budget};
@@ -17,7 +20,7 @@ use crate::trace::save;
 use crate::words::hex;
 use mcount_trace::{Ended, Follower, Trace};
 use nix::libc;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -30,6 +33,8 @@ pub struct Sampling {
     pub cost: f64,
     /// What the random moments come from.
     pub seed: u64,
+    /// Functions that are called seldom are armed all the time, so that none of their slow calls is missed.
+    pub has_watch: bool,
     /// After so long a sample is complete, and another begins.
     pub period: Option<Duration>,
     /// Takes the calls.
@@ -96,6 +101,8 @@ pub struct Progress {
     pub began: SystemTime,
     /// For how long.
     pub running: Duration,
+    /// Ticks when it began, and how many there are in a second.
+    pub ticks: (u64, u64),
     /// Seconds of processor time that the program used outside windows, and how long that was.
     pub outside: (f64, f64),
     /// The part of the program's time that recording took.
@@ -114,6 +121,10 @@ pub trait Observer {
     fn open(&mut self, window: Opened);
     /// A call has ended that may have begun in a window. Those of a thread come in the order of their ends.
     fn call(&mut self, call: &Ended);
+    /// From this time on, in ticks, these functions are armed all the time; without one, they no longer are.
+    fn watch(&mut self, functions: &BTreeSet<u32>, since: Option<u64>);
+    /// What is known of processes, threads and modules. The next thing is [`Observer::complete`].
+    fn describe(&mut self, trace: &Trace<'_>, progress: &Progress);
     /// A call of a function that began at this time hadn't ended at the end.
     fn unfinished(&mut self, function: u32, start: u64);
     /// How often it wants to show something.
@@ -141,6 +152,9 @@ const CHUNKS: usize = 256;
 struct Sampler {
     observer: Box<dyn Observer>,
     steering: Steering,
+    watch: Watch,
+    /// The numbers of all functions.
+    functions: Vec<u32>,
     follower: Follower,
     /// The number that the process has in the trace.
     process: u32,
@@ -202,10 +216,13 @@ impl Worker {
         };
         let path = self.program.path.to_string_lossy().into_owned();
         let build = builds.get(&path).map(Arc::clone).unwrap_or_default();
+        let numbers = functions.keys().copied().collect();
         observer.begin(functions.into_iter().map(named).collect(), cost);
         let mut sampler = Sampler {
             observer,
             steering: Steering::new(sampling.cost, (sampling.seed, groups), cost),
+            watch: Watch::new(sampling.has_watch),
+            functions: numbers,
             follower: Follower::new(),
             process: inner_id(self.request.process).cast_unsigned(),
             known: BTreeSet::new(),
@@ -223,8 +240,8 @@ impl Worker {
 
     fn complete(&self, sampler: &mut Sampler) -> io::Result<()> {
         sampler.look(self);
-        self.find_unfinished(sampler);
         let progress = self.progress(sampler);
+        self.describe(sampler, &progress);
         sampler.observer.complete(&progress)?;
         sampler.steering.begin();
         let [missed, before] = sampler.missed;
@@ -262,18 +279,19 @@ impl Worker {
             }
             sampler.steering.outside(rest.end(self));
             let (group, lots) = sampler.steering.draw();
-            let switches = switches.get(&group).map(Vec::as_slice).unwrap_or_default();
-            let armed = Armed::of(&sampler.steering.groups, group, &lots);
-            let window = Window::open(self, switches, armed)?;
+            let of_group = switches.get(&group).map(Vec::as_slice).unwrap_or_default();
+            let armed = Armed::of(&sampler.steering.groups, group, &lots, &sampler.watch);
+            let window = Window::open(self, of_group, armed)?;
             end = window.end(length);
             let woken = self.wait_until(ends, end);
             let ticks = self.trace.ticks_in(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
-            let closed = Opened { lots, ..window.close(self, switches, ticks)? };
+            let closed = Opened { lots, ..window.close(self, of_group, ticks)? };
             rest = Rest::begin(self);
             if woken != Woken::Time || !self.session.is_there() {
                 return Ok(());
             }
             sampler.take(self, closed);
+            sampler.choose_watched(self, group, &switches)?;
         }
     }
 
@@ -344,12 +362,15 @@ impl Worker {
         let (began, since) = sampler.began;
         let running = since.elapsed();
         let (recording, own) = sampler.steering.spent(running);
+        let since = self.trace.ticks_in(u64::try_from(running.as_nanos()).unwrap_or(u64::MAX));
+        let ticks = self.trace.ticks().saturating_sub(since);
         Progress {
             program: self.program.path.to_string_lossy().into_owned(),
             build: Arc::clone(&sampler.build),
             process: self.request.process,
             began,
             running,
+            ticks: (ticks, self.trace.rate()),
             outside: sampler.steering.load_outside(),
             recording,
             own,
@@ -357,8 +378,8 @@ impl Worker {
         }
     }
 
-    /// Tells the observer of calls that haven't ended.
-    fn find_unfinished(&self, sampler: &mut Sampler) {
+    /// Tells the observer of calls that haven't ended, and of whose they are.
+    fn describe(&self, sampler: &mut Sampler, progress: &Progress) {
         let Ok(folder) = tempfile::tempdir() else { return };
         let stand = || Ok::<_, io::Error>(());
         let saved = save::save(&self.trace, &folder.path().join("sample.mcount"), stand);
@@ -374,6 +395,7 @@ impl Worker {
                 sampler.observer.unfinished(call.function, call.start);
             }
         }
+        sampler.observer.describe(&trace, progress);
     }
 
     /// Makes the hooks idle of processes that were made by `fork` in a window.
@@ -404,17 +426,43 @@ impl Sampler {
         self.steering.counted((group, &lots), self.missed > seen);
     }
 
+    /// Chooses which functions are armed until the next window, too, and has them so. A window of this group was the last one.
+    fn choose_watched(
+        &mut self,
+        worker: &Worker,
+        group: u32,
+        switches: &BTreeMap<u32, Vec<Switch>>,
+    ) -> io::Result<()> {
+        if !self.watch.is_wanted() {
+            return Ok(());
+        }
+        let groups = self.steering.groups;
+        let most = self.steering.room_to_watch();
+        let shed = self.watch.shed(most);
+        let functions = self.functions.iter().copied().filter(|one| groups.of(*one) == group);
+        let chosen = self.watch.choose(group, functions, self.steering.rates(group), most);
+        for (functions, is_on) in [(shed, false), (chosen, true)] {
+            watch::switch(worker, (&groups, switches), &functions, is_on)?;
+            if !functions.is_empty() {
+                let since = is_on.then(|| worker.trace.ticks());
+                self.observer.watch(&functions, since);
+            }
+        }
+        Ok(())
+    }
+
     /// Reads what is new.
     fn look(&mut self, worker: &Worker) {
         const MOST: u32 = 1000;
         self.looked = Instant::now();
         worker.leave_alone(self);
-        let Self { follower, observer, steering, process, .. } = self;
+        let Self { follower, observer, steering, watch, process, .. } = self;
         let mut read = |offset: u64, bytes: &mut [u8]| worker.trace.read(offset, bytes);
         for _ in 0..MOST {
             let look = follower.look(&mut read, CHUNKS, |call| {
                 if call.process == *process {
                     steering.saw(call);
+                    watch.saw(call.function);
                     observer.call(call);
                 }
             });

@@ -20,6 +20,8 @@ const GAPS: [f64; 3] = [0.002, 30.0, 0.1];
 const NEW: f64 = 0.1;
 /// The part of the program's processor time that recording may take within windows.
 const CROWDED: f64 = 0.2;
+/// The part of the cost that calls between windows may take.
+const WATCHING: f64 = 0.5;
 /// The smallest chance.
 const LEAST: f64 = 1.0 / 32.0;
 
@@ -141,6 +143,17 @@ impl Steering {
         self.then = Total { own, ..self.total };
     }
 
+    /// Calls in a second of functions of this group.
+    pub(super) fn rates(&self, group: u32) -> Option<&HashMap<u32, f64>> {
+        self.rates.get(&group)
+    }
+
+    /// How many calls in a second may be recorded besides those of windows.
+    pub(super) fn room_to_watch(&self) -> f64 {
+        // Recording a call costs the program that, and reading it this process.
+        self.cost * WATCHING / (self.call / self.load.max(0.01) + self.call)
+    }
+
     /// How long the next gap is.
     pub(super) fn gap(&mut self) -> Duration {
         Duration::from_secs_f64((-self.gap * self.random.part().ln()).min(1e6))
@@ -196,7 +209,8 @@ impl Steering {
 
     /// A call has ended.
     pub(super) fn saw(&mut self, call: &Ended) {
-        self.calls += 1;
+        // Those of functions that are armed all the time are no window's.
+        self.calls += u64::from(call.start >= self.newest.0);
         self.total.calls += 1;
         if (self.newest.0..self.newest.1).contains(&call.start) {
             *self.seen.entry(call.function).or_default() += 1;
@@ -297,7 +311,7 @@ fn own_time() -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "it needn't be exact")]
-fn float(number: u64) -> f64 {
+pub(super) fn float(number: u64) -> f64 {
     number as f64
 }
 

@@ -4,6 +4,7 @@ use super::super::session::Session;
 use super::super::sites::Switch;
 use super::super::worker::Worker;
 use super::steer::Groups;
+use super::watch::Watch;
 use super::{Lot, Opened};
 use crate::trace::budget;
 use std::collections::BTreeSet;
@@ -15,17 +16,22 @@ pub(super) struct Armed {
     groups: Groups,
     group: u32,
     left_out: BTreeSet<u32>,
+    /// These stay armed.
+    watched: BTreeSet<u32>,
 }
 
 impl Armed {
     /// Those of this group that haven't drawn a blank.
-    pub(super) fn of(groups: &Groups, group: u32, lots: &[Lot]) -> Self {
+    pub(super) fn of(groups: &Groups, group: u32, lots: &[Lot], watch: &Watch) -> Self {
         let blanks = lots.iter().filter(|lot| !lot.is_armed);
-        Self { groups: *groups, group, left_out: blanks.map(|lot| lot.function).collect() }
+        let left_out = blanks.map(|lot| lot.function).collect();
+        Self { groups: *groups, group, left_out, watched: watch.all().clone() }
     }
 
     fn has(&self, function: u32) -> bool {
-        self.groups.of(function) == self.group && !self.left_out.contains(&function)
+        self.groups.of(function) == self.group
+            && !self.left_out.contains(&function)
+            && !self.watched.contains(&function)
     }
 
     /// Switches the hooks on or off. A process that has ended has none.
