@@ -24,6 +24,8 @@ pub struct SlowCalls {
     calls: Option<Slow>,
     /// Functions that are watched, and since when, in ticks.
     watched: BTreeMap<u32, u64>,
+    /// Those that are called too often for that.
+    busy: BTreeSet<u32>,
     /// What the next trace is.
     trace: Option<Vec<u8>>,
     notes: Vec<String>,
@@ -41,7 +43,8 @@ impl SlowCalls {
             say: output.say,
         };
         let (output, watched) = (output.map(beside), BTreeMap::new());
-        Self { least, text, output, say, calls: None, watched, trace: None, notes: Vec::new() }
+        let (busy, calls, trace, notes) = (BTreeSet::new(), None, None, Vec::new());
+        Self { least, text, output, say, calls, watched, busy, trace, notes }
     }
 
     /// There are so many ticks in a second.
@@ -51,11 +54,13 @@ impl SlowCalls {
         self.calls.get_or_insert_with(|| Slow::new(least));
     }
 
-    /// Every call of these functions that begins from then on comes; or no longer.
+    /// Every call of these functions that begins from then on comes; or, as they're called too often, not every one.
     pub(super) fn watch(&mut self, functions: &BTreeSet<u32>, since: Option<u64>) {
-        match since {
-            Some(since) => self.watched.extend(functions.iter().map(|function| (*function, since))),
-            None => self.watched.retain(|function, _| !functions.contains(function)),
+        if let Some(since) = since {
+            self.watched.extend(functions.iter().map(|function| (*function, since)));
+        } else {
+            self.watched.retain(|function, _| !functions.contains(function));
+            self.busy.extend(functions);
         }
     }
 
@@ -121,19 +126,25 @@ impl SlowCalls {
     fn missing(&self, functions: &BTreeMap<u32, Named>, missed: u64) -> Vec<String> {
         const NAMES: usize = 3;
         let mut notes = Vec::new();
-        let left_out: Vec<&Named> =
-            functions.values().filter(|named| !self.watched.contains_key(&named.number)).collect();
-        if !left_out.is_empty() {
+        let busy: Vec<&Named> =
+            functions.values().filter(|named| self.busy.contains(&named.number)).collect();
+        if !busy.is_empty() {
             let names =
-                left_out.iter().map(|named| printable(&short_name(&named.function)).into_owned());
+                busy.iter().map(|named| printable(&short_name(&named.function)).into_owned());
             let mut names: Vec<String> = names.take(NAMES).collect();
-            if left_out.len() > NAMES {
+            if busy.len() > NAMES {
                 names.push("…".to_owned());
             }
-            let count = counted(left_out.len(), "function", "functions");
+            let count = counted(busy.len(), "function", "functions");
+            let names = names.join(", ");
+            notes.push(format!("{count} called too often to be watched at this cost: {names}"));
+        }
+        let is_known = |one: &u32| self.watched.contains_key(one) || self.busy.contains(one);
+        let unknown = functions.keys().filter(|one| !is_known(one)).count();
+        if unknown != 0 {
+            let count = counted(unknown, "function", "functions");
             notes.push(format!(
-                "{count} called too often to be watched at this cost, or not yet known: {}",
-                names.join(", ")
+                "{count} not watched so far: it takes more time, or --filter, to learn how often"
             ));
         }
         let Some(calls) = &self.calls else { return notes };

@@ -121,7 +121,7 @@ pub trait Observer {
     fn open(&mut self, window: Opened);
     /// A call has ended that may have begun in a window. Those of a thread come in the order of their ends.
     fn call(&mut self, call: &Ended);
-    /// From this time on, in ticks, these functions are armed all the time; without one, they no longer are.
+    /// From this time on, in ticks, these functions are armed all the time; without one, they're called too often for that.
     fn watch(&mut self, functions: &BTreeSet<u32>, since: Option<u64>);
     /// What is known of processes, threads and modules. The next thing is [`Observer::complete`].
     fn describe(&mut self, trace: &Trace<'_>, progress: &Progress);
@@ -440,11 +440,14 @@ impl Sampler {
         let most = self.steering.room_to_watch();
         let shed = self.watch.shed(most);
         let functions = self.functions.iter().copied().filter(|one| groups.of(*one) == group);
-        let chosen = self.watch.choose(group, functions, self.steering.rates(group), most);
-        for (functions, is_on) in [(shed, false), (chosen, true)] {
-            watch::switch(worker, (&groups, switches), &functions, is_on)?;
+        let rates = self.steering.rates(group);
+        let [chosen, mut busy] = self.watch.choose(group, functions, rates, most);
+        for (functions, is_on) in [(&shed, false), (&chosen, true)] {
+            watch::switch(worker, (&groups, switches), functions, is_on)?;
+        }
+        busy.extend(&shed);
+        for (functions, since) in [(busy, None), (chosen, Some(worker.trace.ticks()))] {
             if !functions.is_empty() {
-                let since = is_on.then(|| worker.trace.ticks());
                 self.observer.watch(&functions, since);
             }
         }

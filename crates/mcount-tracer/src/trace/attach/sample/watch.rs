@@ -56,19 +56,19 @@ impl Watch {
         }
     }
 
-    /// A group has had a window. The functions of it that are watched from now on: all but those whose calls in a second, `rates`, would
-    /// make it more than `most`.
+    /// A group has had a window. The functions of it that are watched from now on, and those that aren't and won't be: their calls in a
+    /// second, `rates`, would make it more than `most`.
     pub(super) fn choose(
         &mut self,
         group: u32,
         functions: impl Iterator<Item = u32>,
         rates: Option<&HashMap<u32, f64>>,
         most: f64,
-    ) -> BTreeSet<u32> {
+    ) -> [BTreeSet<u32>; 2] {
         let windows = self.windows.entry(group).or_default();
         *windows += 1;
         if !self.is_wanted || *windows < WINDOWS {
-            return BTreeSet::new();
+            return [BTreeSet::new(), BTreeSet::new()];
         }
         let rate = |function: u32| rates.and_then(|rates| rates.get(&function)).copied();
         let unknown = functions.filter(|one| !self.has(*one) && !self.busy.contains(one));
@@ -77,10 +77,10 @@ impl Watch {
         candidates
             .sort_unstable_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
         let mut sum: f64 = self.rates.values().sum();
-        let mut chosen = BTreeSet::new();
+        let (mut chosen, mut busy) = (BTreeSet::new(), BTreeSet::new());
         for (rate, function) in candidates {
             if sum + rate > most {
-                self.busy.insert(function);
+                busy.insert(function);
                 continue;
             }
             sum += rate;
@@ -88,7 +88,8 @@ impl Watch {
             chosen.insert(function);
         }
         self.watched.extend(&chosen);
-        chosen
+        self.busy.extend(&busy);
+        [chosen, busy]
     }
 
     /// All calls until now were seen. The functions that are watched no longer, so that there are at most so many calls in a second.
@@ -162,12 +163,13 @@ mod tests {
         let mut watch = Watch::new(true);
         let seen = rates(&[(1, 50.0), (2, 1e6), (3, 0.0)]);
         let mut choose = |most| watch.choose(0, 1..=4, Some(&seen), most);
-        assert_eq!((choose(100.0).len(), choose(100.0).len()), (0, 0));
-        assert_eq!(choose(100.0), BTreeSet::from([1, 3, 4]));
-        assert_eq!(choose(1e9), BTreeSet::new());
+        let none = [BTreeSet::new(), BTreeSet::new()];
+        assert_eq!([choose(100.0), choose(100.0)], [none.clone(), none.clone()]);
+        assert_eq!(choose(100.0), [BTreeSet::from([1, 3, 4]), BTreeSet::from([2])]);
+        assert_eq!(choose(1e9), none);
         assert!(!watch.has(2) && watch.has(4));
         let mut never = Watch::new(false);
-        assert!((0..9).all(|_| never.choose(0, 1..=4, None, 1e9).is_empty()));
+        assert!((0..9).all(|_| never.choose(0, 1..=4, None, 1e9) == none));
     }
 
     #[test]
