@@ -316,7 +316,7 @@ fn a_pattern_that_means_nothing_is_warned_of() {
     let expected = "\
 mcount: warning: t.mcount: no function matches nothing
 mcount: warning: t.mcount: no function matches nobody
-mcount: warning: t.mcount: no function matches 7
+mcount: warning: t.mcount: no thread matches 7
 ";
     assert_eq!(outcome.stderr, expected);
 }

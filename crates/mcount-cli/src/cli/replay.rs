@@ -342,8 +342,8 @@ pub(super) fn read_trace(
                 "warning: {name}: --if: no function has a recorded value '{unknown}'"
             ));
         }
-        for pattern in selection.unknown(trace) {
-            complain(&format!("warning: {name}: no function matches {pattern}"));
+        for (what, pattern) in selection.unknown(trace) {
+            complain(&format!("warning: {name}: no {what} matches {pattern}"));
         }
         selection.hide(trace);
         print(trace, &selection, &Progress::new(trace, Some(&input)))?;

@@ -5,7 +5,7 @@ use super::progress::Progress;
 use super::values::{Recorded, is_failure};
 use crate::pattern::Pattern;
 use mcount_trace::condition::Condition;
-use mcount_trace::{Call, Slice, Trace};
+use mcount_trace::{Call, Function, Slice, Trace};
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -75,19 +75,29 @@ impl Selection {
         trace.hide(hidden);
     }
 
-    /// The patterns that no function, or no thread, of the trace is meant by.
+    /// The patterns that nothing of the trace is meant by, each with what it should have meant: a function, module or thread.
     #[must_use]
-    pub fn unknown(&self, trace: &Trace<'_>) -> Vec<&str> {
+    pub fn unknown(&self, trace: &Trace<'_>) -> Vec<(&'static str, &str)> {
         let names = Names::new(trace);
-        let functions = [&self.functions, &self.callers, &self.modules, &self.hidden];
-        let functions = functions.into_iter().flatten();
-        let functions = functions.filter(|pattern| {
-            !trace.functions.iter().any(|function| is_function(pattern, &names, function.number))
-        });
+        let functions = [
+            ("function", &self.functions),
+            ("function", &self.callers),
+            ("module", &self.modules),
+            ("function", &self.hidden),
+        ];
         let threads = self.threads.iter().filter(|pattern| {
             !(0..trace.threads.len()).any(|thread| is_thread(pattern, trace, thread))
         });
-        functions.chain(threads).map(Pattern::text).collect()
+        functions
+            .into_iter()
+            .flat_map(|(what, patterns)| patterns.iter().map(move |pattern| (what, pattern)))
+            .filter(|(_, pattern)| {
+                let is_it = |one: &Function<'_>| is_function(pattern, &names, one.number);
+                !trace.functions.iter().any(is_it)
+            })
+            .chain(threads.map(|pattern| ("thread", pattern)))
+            .map(|(what, pattern)| (what, pattern.text()))
+            .collect()
     }
 
     /// The names in conditions that no function of the trace has a value of.
