@@ -93,10 +93,12 @@ fn compare(truth: &Threads, found: &Threads, mut cut: usize) -> Result<usize, St
     let least = |times: &mut dyn Iterator<Item = f64>| times.fold(f64::INFINITY, f64::min);
     let begin = least(&mut found_calls().map(|call| call.start));
     let first_end = least(&mut found_calls().map(|call| call.start + call.took[0]));
-    let last_end = found_calls().map(|call| call.start + call.took[0]).fold(0.0, f64::max);
     let mut count = 0;
     for (thread, calls) in truth {
-        let mut found = found.get(thread).into_iter().flatten().peekable();
+        // Threads are read one after the other.
+        let of_thread = || found.get(thread).into_iter().flatten();
+        let last_end = of_thread().map(|call| call.start + call.took[0]).fold(0.0, f64::max);
+        let mut found = of_thread().peekable();
         for call in calls {
             // The clocks of both were read one after the other, and may have been set meanwhile. Before the call the thread may have waited.
             let waited = call.took[1] - call.took[0];

@@ -15,6 +15,7 @@ use super::sites::Switch;
 use super::worker::{Worker, handle, inner_id, processes_with};
 use crate::files;
 use crate::trace::budget::{self, Budget};
+use crate::trace::clock;
 use crate::trace::modules::Module;
 use crate::trace::save;
 use crate::words::hex;
@@ -163,11 +164,28 @@ struct Sampler {
     /// The build ID of the program.
     build: Arc<str>,
     period: Option<Duration>,
-    began: (SystemTime, Instant),
+    began: Began,
     looked: Instant,
     shown: Instant,
     /// Of this sample, and of those before.
     missed: [u64; 2],
+}
+
+/// When a sample began, by three clocks.
+struct Began {
+    time: SystemTime,
+    instant: Instant,
+    ticks: u64,
+}
+
+impl Began {
+    /// This process may have to wait for its processor at any time, so ticks and time are read together.
+    fn now() -> Self {
+        let instant = Instant::now();
+        let both = clock::both(libc::CLOCK_REALTIME);
+        let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(both.nanoseconds);
+        Self { time, instant, ticks: both.ticks }
+    }
 }
 
 /// A time in which nothing is armed.
@@ -228,7 +246,7 @@ impl Worker {
             known: BTreeSet::new(),
             build,
             period: sampling.period,
-            began: (SystemTime::now(), now),
+            began: Began::now(),
             looked: now,
             shown: now,
             missed: [0; 2],
@@ -246,7 +264,7 @@ impl Worker {
         sampler.steering.begin();
         let [missed, before] = sampler.missed;
         sampler.missed = [0, missed + before];
-        sampler.began = (SystemTime::now(), Instant::now());
+        sampler.began = Began::now();
         Ok(())
     }
 
@@ -305,7 +323,7 @@ impl Worker {
         loop {
             let interval = sampler.observer.interval();
             let show = interval.map_or(until, |interval| sampler.shown + interval);
-            let complete = sampler.period.map_or(until, |period| sampler.began.1 + period);
+            let complete = sampler.period.map_or(until, |period| sampler.began.instant + period);
             let next = until.min(show).min(complete).min(sampler.looked + STALE);
             let woken = self.wait_until(ends, next);
             if woken != Woken::Time {
@@ -359,18 +377,16 @@ impl Worker {
     }
 
     fn progress(&self, sampler: &Sampler) -> Progress {
-        let (began, since) = sampler.began;
-        let running = since.elapsed();
+        let began = &sampler.began;
+        let running = began.instant.elapsed();
         let (recording, own) = sampler.steering.spent(running);
-        let since = self.trace.ticks_in(u64::try_from(running.as_nanos()).unwrap_or(u64::MAX));
-        let ticks = self.trace.ticks().saturating_sub(since);
         Progress {
             program: self.program.path.to_string_lossy().into_owned(),
             build: Arc::clone(&sampler.build),
             process: self.request.process,
-            began,
+            began: began.time,
             running,
-            ticks: (ticks, self.trace.rate()),
+            ticks: (began.ticks, self.trace.rate()),
             outside: sampler.steering.load_outside(),
             recording,
             own,
