@@ -1,6 +1,7 @@
 //! Words for people: numbers with their noun, and names that stay on one line.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt::{Display, Write as _};
 use std::path::Path;
 
@@ -84,11 +85,21 @@ pub fn size(text: &str) -> Result<u64, String> {
 
 /// `path` as one word of a command line of a shell, which can't take it for an option.
 #[must_use]
-pub fn shell_word(path: &Path) -> String {
-    let name = path.to_string_lossy();
+pub fn shell_path(path: &Path) -> String {
+    let word = shell_word(path.as_os_str());
+    let (quote, name) = word.strip_prefix('\'').map_or(("", word.as_str()), |name| ("'", name));
+    if name.starts_with('-') { format!("{quote}./{name}") } else { word }
+}
+
+/// A word of a command line, as a shell takes it.
+#[must_use]
+pub fn shell_word(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-    let name = if name.starts_with('-') { format!("./{name}") } else { name.into_owned() };
-    if name.chars().all(is_plain) { name } else { format!("'{}'", name.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -119,6 +130,35 @@ mod tests {
             (0, 2, "0 of 2 functions have"),
         ] {
             assert_eq!(functions_have(part, whole, |number| number.to_string()), expected);
+        }
+    }
+
+    #[test]
+    fn words_for_a_shell() {
+        let rows = [
+            ("ls", "ls"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", r"'it'\''s'"),
+            ("$x", "'$x'"),
+            ("-x", "-x"),
+        ];
+        for (word, expected) in rows {
+            assert_eq!(shell_word(OsStr::new(word)), expected);
+        }
+    }
+
+    #[test]
+    fn a_path_is_no_option() {
+        let rows = [
+            ("server.mcount", "server.mcount"),
+            ("/tmp/a-b_c/x.mcount", "/tmp/a-b_c/x.mcount"),
+            ("my server.mcount", "'my server.mcount'"),
+            ("-x.mcount", "./-x.mcount"),
+            ("-a b", "'./-a b'"),
+        ];
+        for (path, expected) in rows {
+            assert_eq!(shell_path(Path::new(path)), expected);
         }
     }
 

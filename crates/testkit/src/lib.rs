@@ -9,6 +9,7 @@ pub mod elsewhere;
 pub mod files;
 #[cfg(feature = "harness")]
 mod ignored;
+pub mod interrupt;
 pub mod prebuilt;
 pub mod process;
 pub mod reader;

@@ -104,6 +104,7 @@ tuples!(A B C D);
 /// Runs the tests that are marked `#[testkit::test]`.
 #[must_use]
 pub fn main() -> ExitCode {
+    crate::interrupt::not_ignored();
     let mut trials = Vec::new();
     for test in TESTS {
         let module = test.module.split_once("::").map_or("", |(_, module)| module);

@@ -4,7 +4,7 @@ use super::Output;
 use crate::files::is_standard;
 use crate::replay::short_name;
 use crate::trace::attach::{Named, Progress};
-use crate::words::{counted, printable, shell_word};
+use crate::words::{counted, printable, shell_path};
 use mcount_trace::{Ended, Trace};
 use mcount_view::sample::Slow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,7 +112,7 @@ impl SlowCalls {
             path
         };
         let name = printable(&path.display().to_string()).into_owned();
-        self.tell(&format!("{what} in {name}; see them: mcount replay {}", shell_word(&path)));
+        self.tell(&format!("{what} in {name}; see them: mcount replay {}", shell_path(&path)));
         Ok(())
     }
 

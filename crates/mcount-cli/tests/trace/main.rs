@@ -67,6 +67,7 @@ impl Test {
 }
 
 fn main() -> ExitCode {
+    testkit::interrupt::not_ignored();
     let arguments = Arguments::from_args();
     let include_open = arguments.include_ignored || arguments.ignored;
     let is_built = cfg!(can_trace);

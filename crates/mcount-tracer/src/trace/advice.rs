@@ -3,6 +3,7 @@
 use super::processor;
 use crate::commit::Failure;
 use crate::files::Input;
+use crate::words::shell_word;
 use nix::libc;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -76,28 +77,9 @@ pub(super) fn shell_words(command: &[OsString]) -> String {
     command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A word of a command line, as a shell takes it.
-fn shell_word(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.into_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_for_a_shell() {
-        let rows =
-            [("ls", "ls"), ("", "''"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("$x", "'$x'")];
-        for (word, expected) in rows {
-            assert_eq!(shell_word(OsStr::new(word)), expected);
-        }
-    }
 
     #[test]
     fn why_a_program_was_not_executed() {

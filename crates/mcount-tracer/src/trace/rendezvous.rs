@@ -5,6 +5,7 @@ use super::file::TraceFile;
 use super::library::Loaded;
 use super::meant;
 use super::modules::Module;
+use super::room::Size;
 use super::sleds;
 use super::sources;
 use super::space::{Recording, Rendezvous, Space};
@@ -151,9 +152,11 @@ impl Recorder {
         let functions: usize = self.modules.iter().map(|module| module.hooks.len()).sum();
         let functions = counted(functions as u64, "function", "functions");
         let output = self.request.output.display();
-        format!(
-            "{output}: {error}, with the names of {functions}: let it be larger, or trace fewer"
-        )
+        let help = match self.request.size {
+            Size::Any => "make room",
+            Size::Most(_) | Size::Ring(_) => "raise --max-size",
+        };
+        format!("{output}: {error}, with the names of {functions}: {help}, or trace fewer")
     }
 
     /// All modules that process `id` begins with are known: if it's the first one, and has no hooks, it's

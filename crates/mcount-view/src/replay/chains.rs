@@ -3,7 +3,7 @@
 
 use super::progress::Progress;
 use super::select::Filter;
-use super::visit::visit_all;
+use super::visit::{between, visit_all};
 use super::waits::{Kind, Waits};
 use super::{Names, program_name};
 use mcount_trace::{Call, Trace, Visitor};
@@ -387,8 +387,7 @@ impl Visitor for Collector<'_> {
     }
 
     fn spend(&mut self, mark: Mark, from: u64, to: u64) {
-        let trace = self.scope.trace;
-        let nanoseconds = trace.nanoseconds(to).saturating_sub(trace.nanoseconds(from));
+        let nanoseconds = between(self.scope.trace, from, to);
         let chain = mark.chain.filter(|_| self.scope.has_times);
         if let Some(chain) = chain.and_then(|chain| self.chains.all.get_mut(chain)) {
             let nanoseconds = i64::try_from(nanoseconds).unwrap_or(i64::MAX);

@@ -46,3 +46,8 @@ pub(crate) fn visit_all<V: Visitor + Send>(
     }
     pass(&stretches, false)
 }
+
+/// The nanoseconds from one tick to a later one.
+pub(crate) fn between(trace: &Trace<'_>, from: u64, to: u64) -> u64 {
+    trace.nanoseconds(to).saturating_sub(trace.nanoseconds(from))
+}

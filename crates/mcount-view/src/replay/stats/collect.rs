@@ -4,6 +4,7 @@ use super::durations::{Durations, Sums};
 use super::groups::Groups;
 use super::lock_waits::Longest;
 use crate::replay::select::Filter;
+use crate::replay::visit::between;
 use crate::replay::waits::{Kind, Role, Waits};
 use mcount_trace::{Call, Trace, Visitor};
 use std::collections::HashMap;
@@ -318,8 +319,7 @@ impl Visitor for Collector<'_> {
     }
 
     fn spend(&mut self, mark: Enclosing, from: u64, to: u64) {
-        let trace = self.of.trace;
-        let duration = trace.nanoseconds(to).saturating_sub(trace.nanoseconds(from));
+        let duration = between(self.of.trace, from, to);
         if mark.is_wanted
             && let Some(row) = self.rows.get_mut(mark.group)
         {

@@ -12,6 +12,7 @@ use crate::names::name_of;
 use crate::replay::progress::Progress;
 use crate::replay::short::{ShortNames, cut};
 use crate::replay::time::Duration;
+use crate::replay::visit::between;
 use crate::replay::visit::visit_all;
 use crate::replay::waits::{Kind, Waits, is_of_system};
 use crate::words::printable;
@@ -221,8 +222,7 @@ impl Visitor for Collector<'_> {
     }
 
     fn spend(&mut self, mark: Enclosing, from: u64, to: u64) {
-        let trace = self.of.trace;
-        let duration = trace.nanoseconds(to).saturating_sub(trace.nanoseconds(from));
+        let duration = between(self.of.trace, from, to);
         if let Some(row) = self.rows.get_mut(mark.row).filter(|_| mark.is_wanted) {
             row.add(mark.state, i64::try_from(duration).unwrap_or(i64::MAX));
         }
