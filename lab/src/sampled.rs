@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 const USAGE: &str = "\
 usage: cargo lab sampled [--mcount PATH] [--rounds N] [--seconds N] [--cost PERCENT] [PROGRAM…]
 
-Samples lua, perl, python and sqlite while they repeat something, and compares with what they did.
+Samples lua, perl, python, sqlite and a program of threads while they repeat something, and compares with what they did.
 
   --mcount PATH   the program to test (default: target/release/mcount, built now)
   --rounds N      how often each is sampled (default: 10)
@@ -37,7 +37,35 @@ struct Program {
     /// Is the source a line for each turn on its standard input?
     is_fed: bool,
     probe: &'static str,
+    /// A function that a turn calls however often it likes.
+    other: &'static str,
 }
+
+/// Threads that wait while another one never does. With `mcount` at work, they may have to wait for a processor as well.
+const THREADS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile int turns;
+__attribute__((noipa)) static void parse(void) { for (volatile int i = 0; i < 100; i++); }
+__attribute__((noipa)) static void handle(int i) { for (int k = 0; k < i % 5; k++) parse(); usleep(500); }
+__attribute__((noipa)) static void busy(void) { __asm__ volatile(""); }
+static void *wait_and_work(void *_) {
+    for (int i = 0; N == 0 || i < N / 4; i++) { handle(i); puts("turn"); }
+    return 0;
+}
+static void *never_wait(void *_) { for (;;) busy(); }
+int main(void) {
+    pthread_t threads[4], hurry;
+    setvbuf(stdout, 0, _IOLBF, 0);
+    pthread_create(&hurry, 0, never_wait, 0);
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, wait_and_work, 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+    fflush(stdout);
+    _exit(0);
+}
+"#;
 
 const PROGRAMS: &[Program] = &[
     Program {
@@ -49,6 +77,7 @@ const PROGRAMS: &[Program] = &[
                  print(i, #s)\n  io.flush()\nend\n",
         is_fed: false,
         probe: "*@lua5.4",
+        other: "",
     },
     Program {
         name: "perl",
@@ -59,6 +88,7 @@ const PROGRAMS: &[Program] = &[
                  print length($t), \"\\n\";\n}\n",
         is_fed: false,
         probe: "*@perl",
+        other: "",
     },
     Program {
         name: "python",
@@ -69,6 +99,7 @@ const PROGRAMS: &[Program] = &[
                  print(i, flush=True)\n",
         is_fed: false,
         probe: "*@python3*",
+        other: "",
     },
     Program {
         name: "sqlite",
@@ -78,8 +109,25 @@ const PROGRAMS: &[Program] = &[
                  select count(*), sum(k * 7919 % 1000), group_concat(k) from (select k from t order by k * 7919 % 1000);\n",
         is_fed: true,
         probe: "*@libsqlite3*",
+        other: "",
+    },
+    Program {
+        name: "threads",
+        words: &["./turns"],
+        file: "turns.c",
+        source: THREADS,
+        is_fed: false,
+        probe: "",
+        other: "busy",
     },
 ];
+
+impl Program {
+    /// The options that say which functions are probed.
+    fn probes(&self) -> Vec<&'static str> {
+        if self.probe.is_empty() { Vec::new() } else { vec!["--probe", self.probe] }
+    }
+}
 
 /// Turns of the two traces. What both have is no turn's.
 const TURNS: [u32; 2] = [100, 600];
@@ -173,7 +221,7 @@ fn examine(program: &Program, plan: &Plan) -> Result<Outcome> {
         std::thread::sleep(Duration::from_secs(2));
         let path = folder.path().join("sample.jsonl");
         let mut command = Command::new(&plan.mcount);
-        command.args(["sample", "--probe", program.probe, "--cost", &plan.cost, "--seed"]);
+        command.arg("sample").args(program.probes()).args(["--cost", &plan.cost, "--seed"]);
         command.arg(round.to_string()).arg("--duration").arg(format!("{}s", plan.seconds));
         command.arg("--output").arg(&path).arg(running.child.id().to_string());
         let output = command.output()?;
@@ -182,7 +230,7 @@ fn examine(program: &Program, plan: &Plan) -> Result<Outcome> {
         }
         std::thread::sleep(Duration::from_secs(2));
         let lines = String::from_utf8(files::read(&path)?)?;
-        outcome.compare(&truth, &lines, &mut running)?;
+        outcome.compare(program, &truth, &lines, &mut running)?;
     }
     Ok(outcome)
 }
@@ -190,6 +238,7 @@ fn examine(program: &Program, plan: &Plan) -> Result<Outcome> {
 impl Outcome {
     fn compare(
         &mut self,
+        program: &Program,
         truth: &BTreeMap<Function, f64>,
         lines: &str,
         running: &mut Running,
@@ -208,6 +257,9 @@ impl Outcome {
         for row in &rows {
             let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
             let function = (text("function").to_owned(), text("module").to_owned());
+            if function.0 == program.other {
+                continue;
+            }
             let value = number(row, "calls_per_second").ok_or("no rate")?;
             if let Some(error) = number(row, "calls_per_second_error") {
                 let calls = truth.get(&function).copied().unwrap_or(0.0) * rate;
@@ -253,7 +305,7 @@ fn calls_of(
     turns: u32,
 ) -> Result<BTreeMap<Function, f64>> {
     let mut command = Command::new(&plan.mcount);
-    command.args(["trace", "--plain", "--clock", "none", "--probe", program.probe, "--output"]);
+    command.args(["trace", "--plain", "--clock", "none"]).args(program.probes()).arg("--output");
     command.arg("turns.mcount").arg("--").args(program.words).current_dir(folder);
     let path = folder.join("turns.mcount");
     let _ = std::fs::remove_file(&path);
@@ -271,6 +323,9 @@ fn calls_of(
         let row: Value = serde_json::from_str(line)?;
         let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
         let function = (text("function").to_owned(), text("module").to_owned());
+        if function.0 == program.other {
+            continue;
+        }
         *calls.entry(function).or_default() +=
             row.get("calls").and_then(Value::as_f64).ok_or("no calls")?;
     }
@@ -282,6 +337,13 @@ fn start(program: &Program, mut command: Command, folder: &Path, turns: u32) -> 
     if !program.is_fed {
         let source = program.source.replace('N', &turns.to_string());
         files::write(&folder.join(program.file), source.as_bytes())?;
+    }
+    if Path::new(program.file).extension().is_some_and(|extension| extension == "c") {
+        let mut compiler = Command::new("gcc");
+        compiler.args(["-O2", "-fpatchable-function-entry=5", "-pthread", "-o", "turns"]);
+        if !compiler.arg(program.file).current_dir(folder).status()?.success() {
+            return Err("gcc: it doesn't compile".into());
+        }
     }
     let input = if program.is_fed { Stdio::piped() } else { Stdio::null() };
     command.env("PYTHONHASHSEED", "0").env("PERL_HASH_SEED", "0");

@@ -47,12 +47,12 @@ impl Loads {
         self.newest = Some((load, weight));
     }
 
-    /// Recording took so many seconds in it.
+    /// Recording took so many seconds of each second in it.
     pub(super) fn end(&mut self, recording: f64) {
         let Some((load, weight)) = self.newest.take().filter(|(load, _)| load.elapsed > 0.0) else {
             return;
         };
-        let (used, recording) = (load.rate(), recording / load.elapsed);
+        let used = load.rate();
         self.count += 1;
         self.weights += weight;
         self.used += weight * used;

@@ -287,7 +287,7 @@ impl Sample {
             *by_thread.entry(*thread).or_default() += calls;
         }
         let all: u64 = by_thread.values().sum();
-        self.load.end(to_float(all) * self.cost);
+        self.load.end(to_float(all) * self.cost / seconds.max(f64::MIN_POSITIVE));
         for ((thread, function), calls) in self.newest.drain() {
             let of_thread = by_thread.get(&thread).copied().unwrap_or(0);
             let recording = (to_float(of_thread) * self.cost).min(seconds * Self::BUSIEST);

@@ -71,6 +71,8 @@ pub struct Lot {
 /// A window that has closed. All functions of its group were armed in it, but for those whose lot says otherwise.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Opened {
+    /// Ticks when its hooks were armed.
+    pub armed: u64,
     /// Ticks when it began.
     pub start: u64,
     /// How many ticks it was planned to take, which it did, or more.
@@ -83,9 +85,9 @@ pub struct Opened {
     pub group: u32,
     /// Functions of the group that aren't armed in every window of it.
     pub lots: Vec<Lot>,
-    /// Seconds of processor time that the program used in it.
+    /// Seconds of processor time that the program used while its hooks were armed.
     pub used: f64,
-    /// Seconds that it took.
+    /// Seconds that they were armed.
     pub elapsed: f64,
 }
 
@@ -165,6 +167,8 @@ struct Sampler {
     build: Arc<str>,
     period: Option<Duration>,
     began: Began,
+    /// This process's processor time when it last slept, in seconds.
+    slept: f64,
     looked: Instant,
     shown: Instant,
     /// Of this sample, and of those before.
@@ -247,6 +251,7 @@ impl Worker {
             build,
             period: sampling.period,
             began: Began::now(),
+            slept: steer::own_time(),
             looked: now,
             shown: now,
             missed: [0; 2],
@@ -299,11 +304,10 @@ impl Worker {
             let (group, lots) = sampler.steering.draw();
             let of_group = switches.get(&group).map(Vec::as_slice).unwrap_or_default();
             let armed = Armed::of(&sampler.steering.groups, group, &lots, &sampler.watch);
-            let window = Window::open(self, of_group, armed)?;
+            let window = Window::open(self, of_group, armed, sampler.slept)?;
             end = window.end(length);
             let woken = self.wait_until(ends, end);
-            let ticks = self.trace.ticks_in(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
-            let closed = Opened { lots, ..window.close(self, of_group, ticks)? };
+            let closed = Opened { lots, ..window.close(self, of_group, length)? };
             rest = Rest::begin(self);
             if woken != Woken::Time || !self.session.is_there() {
                 return Ok(());
@@ -325,7 +329,11 @@ impl Worker {
             let show = interval.map_or(until, |interval| sampler.shown + interval);
             let complete = sampler.period.map_or(until, |period| sampler.began.instant + period);
             let next = until.min(show).min(complete).min(sampler.looked + STALE);
+            let is_early = next > Instant::now();
             let woken = self.wait_until(ends, next);
+            if is_early {
+                sampler.slept = steer::own_time();
+            }
             if woken != Woken::Time {
                 return Ok(woken);
             }

@@ -78,8 +78,9 @@ pub(super) struct Steering {
     rates: HashMap<u32, HashMap<u32, f64>>,
     /// Calls of functions in the newest window.
     seen: HashMap<u32, u32>,
-    /// Ticks, of the newest window.
+    /// The newest window in ticks, and when its hooks were armed.
     newest: (u64, u64),
+    armed: u64,
     /// By group.
     lots: HashMap<u32, Vec<Lot>>,
     /// Calls in the newest window.
@@ -122,6 +123,7 @@ impl Steering {
             rates: HashMap::new(),
             seen: HashMap::new(),
             newest: (0, 0),
+            armed: 0,
             lots: HashMap::new(),
             calls: 0,
             total: Total::default(),
@@ -201,6 +203,7 @@ impl Steering {
     pub(super) fn closed(&mut self, window: &mut Opened) {
         window.gap = self.gap;
         self.newest = (window.start, window.start.saturating_add(window.length));
+        self.armed = window.armed;
         self.total.inside += window.used;
         self.calls = 0;
         self.seen.clear();
@@ -210,7 +213,7 @@ impl Steering {
     /// A call has ended.
     pub(super) fn saw(&mut self, call: &Ended) {
         // Those of functions that are armed all the time are no window's.
-        self.calls += u64::from(call.start >= self.newest.0);
+        self.calls += u64::from(call.start >= self.armed);
         self.total.calls += 1;
         if (self.newest.0..self.newest.1).contains(&call.start) {
             *self.seen.entry(call.function).or_default() += 1;
@@ -302,7 +305,7 @@ impl Steering {
 }
 
 /// Seconds of processor time that this process has used.
-fn own_time() -> f64 {
+pub(super) fn own_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the time goes to a value of ours.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };

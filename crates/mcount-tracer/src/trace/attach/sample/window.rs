@@ -1,9 +1,12 @@
 //! One window: hooks are armed one after the other, then it begins; it ends before the first of them becomes idle.
+//!
+//! It doesn't begin at once. While this process arms hooks, threads of the program may have to wait for its processor. They all
+//! run when it has done so, and a window that began then would have more calls than any other time.
 
 use super::super::session::Session;
 use super::super::sites::Switch;
 use super::super::worker::Worker;
-use super::steer::Groups;
+use super::steer::{self, Groups};
 use super::watch::Watch;
 use super::{Lot, Opened};
 use crate::trace::budget;
@@ -44,11 +47,16 @@ impl Armed {
     }
 }
 
+/// The shortest and the longest time between arming hooks and the beginning of a window.
+const SETTLE: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
+
 /// A window that is open.
 pub(super) struct Window {
+    armed_at: u64,
     start: u64,
     used: Duration,
     began: Instant,
+    settle: Duration,
     armed: Armed,
 }
 
@@ -61,32 +69,44 @@ impl Session {
 }
 
 impl Window {
-    /// Arms the hooks; `switches` are those of the group.
-    pub(super) fn open(worker: &Worker, switches: &[Switch], armed: Armed) -> io::Result<Self> {
+    /// Arms the hooks; `switches` are those of the group. This process has slept last when it had used `slept` seconds of
+    /// processor time.
+    pub(super) fn open(
+        worker: &Worker,
+        switches: &[Switch],
+        armed: Armed,
+        slept: f64,
+    ) -> io::Result<Self> {
         armed.switch(worker, switches, true)?;
         // From here on every call is recorded.
-        let (began, start) = (Instant::now(), worker.trace.ticks());
-        Ok(Self { start, used: budget::used(worker.request.process), began, armed })
+        let (began, armed_at) = (Instant::now(), worker.trace.ticks());
+        let [shortest, longest] = SETTLE;
+        let busy = Duration::try_from_secs_f64(steer::own_time() - slept).unwrap_or(longest);
+        let settle = (busy * 2).clamp(shortest, longest);
+        let start = armed_at.saturating_add(ticks_of(worker, settle));
+        let used = budget::used(worker.request.process);
+        Ok(Self { armed_at, start, used, began, settle, armed })
     }
 
     /// When it's long enough.
     pub(super) fn end(&self, length: Duration) -> Instant {
-        self.began + length
+        self.began + self.settle + length
     }
 
-    /// Makes its hooks idle. It should have taken so many ticks.
+    /// Makes its hooks idle. It should have taken so long.
     pub(super) fn close(
         self,
         worker: &Worker,
         switches: &[Switch],
-        length: u64,
+        length: Duration,
     ) -> io::Result<Opened> {
         let used = budget::used(worker.request.process).saturating_sub(self.used);
         let (elapsed, end) = (self.began.elapsed(), worker.trace.ticks());
         self.armed.switch(worker, switches, false)?;
         Ok(Opened {
+            armed: self.armed_at,
             start: self.start,
-            length: length.min(end.saturating_sub(self.start)),
+            length: ticks_of(worker, length).min(end.saturating_sub(self.start)),
             rate: worker.trace.rate(),
             gap: 0.0,
             group: self.armed.group,
@@ -95,4 +115,8 @@ impl Window {
             elapsed: elapsed.as_secs_f64(),
         })
     }
+}
+
+fn ticks_of(worker: &Worker, duration: Duration) -> u64 {
+    worker.trace.ticks_in(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
