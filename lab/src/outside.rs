@@ -25,6 +25,7 @@ which takes hours. docs/evidence.md says which of them have passed.
 
   --machine PROCESSOR  aarch64 or riscv64 [default: aarch64]
   --release    build mcount optimized: takes longer to build, and less to run
+  --counting   one processor that counts instructions exactly: QEMU's -icount
   --minutes N  how long the machine may run [default: 120]
 ";
 
@@ -149,13 +150,15 @@ struct Request {
     machine: &'static Machine,
     tests: Vec<String>,
     is_release: bool,
+    is_counting: bool,
     minutes: u64,
 }
 
 /// Runs the chore: `false` when a test failed, or the machine didn't end.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let [machine, ..] = &MACHINES;
-    let mut request = Request { machine, tests: Vec::new(), is_release: false, minutes: 120 };
+    let mut request =
+        Request { machine, tests: Vec::new(), is_release: false, is_counting: false, minutes: 120 };
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Value(test) => request.tests.push(test.string()?),
@@ -165,6 +168,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
                 request.machine = found.ok_or_else(|| format!("no machine is called {name}"))?;
             }
             Arg::Long("release") => request.is_release = true,
+            Arg::Long("counting") => request.is_counting = true,
             Arg::Long("minutes") => request.minutes = parser.value()?.parse()?,
             Arg::Short('h') | Arg::Long("help") => {
                 print!("{USAGE}");
@@ -399,7 +403,12 @@ fn boot(room: &Path, kernel: &Path, request: &Request) -> Result<bool> {
     let mut qemu = Command::new("timeout");
     qemu.arg(format!("{}m", request.minutes)).arg(format!("qemu-system-{}", request.machine.name));
     qemu.args(request.machine.qemu);
-    qemu.args(["-accel", "tcg,thread=multi", "-smp", "4", "-m", "4096"]);
+    let processors: &[&str] = if request.is_counting {
+        &["-icount", "shift=0,sleep=off", "-smp", "1"]
+    } else {
+        &["-accel", "tcg,thread=multi", "-smp", "4"]
+    };
+    qemu.args(processors).args(["-m", "4096"]);
     qemu.args(["-nographic", "-no-reboot", "-nic", "none", "-kernel"]).arg(kernel);
     qemu.arg("-initrd").arg(room.join("initramfs"));
     let (tests, console) = (request.tests.join(" "), request.machine.console);

@@ -1,7 +1,7 @@
 //! What is the agent's own, and different where the recorder is part of a library (`crates/mcount-inside`): how a
 //! thread finds its block, who makes room in the trace, where traced functions return to.
 
-use super::{blocks, config, mcount_config, returns};
+use super::{blocks, config, counters, mcount_config, returns};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use mcount_cpu::here::syscalls::number;
 use mcount_layout as trace;
@@ -10,6 +10,7 @@ use mcount_recorder::abi::{SHORT_WAITS, WORDS};
 use mcount_recorder::block::Block;
 use mcount_recorder::numbers::has;
 use mcount_recorder::pad_table::Pads;
+use mcount_recorder::payload::Values;
 use mcount_recorder::places::{self, PIECE, nest_of, open_of, start_of};
 use mcount_recorder::{Host, sys};
 
@@ -95,6 +96,11 @@ unsafe impl Host for Agent {
 
     fn is_confined() -> bool {
         blocks::is_confined()
+    }
+
+    fn at_end(block: *mut Block) -> Values {
+        // SAFETY: whoever records a call has its thread's block.
+        unsafe { counters::at_end::<Self>(block) }
     }
 
     fn is_return(address: u64) -> bool {

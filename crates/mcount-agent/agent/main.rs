@@ -18,6 +18,7 @@ mod attach;
 mod blocks;
 mod conditions;
 mod confine;
+mod counters;
 mod follow;
 mod host;
 mod instrumented;

@@ -15,7 +15,7 @@ use mcount_recorder::abi::recipe::{
     ADDRESSED, CONSTANT, LEADS_TO_TEXT, NO_REGISTER, REGISTER, SCALE, SITE, VECTORS,
 };
 use mcount_recorder::payload::Values;
-use mcount_recorder::{Host, thread};
+use mcount_recorder::{Host, records, thread};
 
 const PAGE: u64 = 4096;
 /// The stack pointer's number among general registers.
@@ -40,7 +40,7 @@ unsafe extern "C" fn mcount_marker_of(frame: *const u64, _: u64, state: *const u
             }
         };
         let count = if wanted.is_empty() { 0 } else { values.count() };
-        thread::record_entry_behind::<Agent>(block, slot, (found.id, time), count, write);
+        records::record_entry_behind::<Agent>(block, slot, (found.id, time), count, write);
     }
 }
 

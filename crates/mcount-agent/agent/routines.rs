@@ -5,6 +5,7 @@
     expect(bad_asm_style, reason = "the assembly says itself in which syntax it is")
 )]
 
+use crate::counters::Work;
 use crate::host::Agent;
 use crate::returns::late_return;
 use crate::{confine, instrumented, values};
@@ -29,11 +30,13 @@ unsafe extern "C" fn late_entry(first: *mut u64, second: u32) {
     // SAFETY: the caller is the entry routine, and the call is under way.
     unsafe {
         let call = LateCall::of(first, second);
+        let work = Work::begin::<Agent>(call.slot as u64);
         match calls::enter::<Agent>(call.slot, call.caller, call.word) {
             Return::Stub => call.return_to(late_return()),
             Return::AsBefore => {}
             Return::Pad(pad) => call.return_to(pad),
         }
         values::late_entry(call.slot, call.word);
+        work.end();
     }
 }

@@ -11,6 +11,7 @@
 
 use crate::conditions;
 use crate::config;
+use crate::counters::{self, Work};
 use crate::follow::follow;
 use crate::host::Agent;
 use crate::registers::{Registers, place_of, read};
@@ -22,18 +23,14 @@ use mcount_recorder::abi::Recipe;
 use mcount_recorder::abi::flags::{ENTRIES, UNTIMED, VALUES};
 use mcount_recorder::abi::recipe::{self, KEPT};
 use mcount_recorder::block::Block;
-use mcount_recorder::numbers::{RETURN, has};
+use mcount_recorder::numbers::{HAS_MORE, RETURN, has};
 use mcount_recorder::pad_table::returned_to;
 use mcount_recorder::payload::{MOST, Values};
-use mcount_recorder::{calls, pads, shadow, thread};
+use mcount_recorder::{calls, pads, records, shadow, thread};
 
 unsafe extern "C" {
     static mcount_stubs_end: u8;
 }
-
-/// A bit of the shadow OPN: at the end of the call there's more to do than to record it. The exit in `call.s` looks for it by
-/// the sign.
-const HAS_MORE: u64 = 1 << 31;
 
 /// A part of a recipe.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,6 +123,7 @@ fn collect(values: &mut Values, recipe: &[u64], registers: &Registers) {
                 values.add(room);
             }
             recipe::STRING => string(values, registers.word(from, at), size),
+            recipe::COUNTERS => counters::add(values, from),
             _ => {
                 next += follow(values, recipe.get(next..).unwrap_or_default(), registers);
                 continue;
@@ -153,6 +151,16 @@ pub(crate) unsafe extern "C" fn mcount_entry_with(
     state: *const u8,
 ) -> u64 {
     // SAFETY: the caller is the entry trampoline.
+    unsafe {
+        let own_work = Work::begin::<Agent>(slot as u64);
+        let answer = entry_with(slot, word, state);
+        own_work.end();
+        answer
+    }
+}
+
+unsafe fn entry_with(slot: *mut u64, word: u32, state: *const u8) -> u64 {
+    // SAFETY: the caller's.
     unsafe {
         if let Some(recipe) = told(word & 0xff_ffff)
             && !conditions::holds(
@@ -195,7 +203,7 @@ unsafe fn enter_only(slot: u64, id: u32, recipe: &Recipe, state: *const u8) {
         collect(&mut values, words(recipe, Part::Arguments), &Registers { slot, state });
         let time = thread::now::<Agent>(block);
         let write = |at: u64| values.write(at, trace::special::ARGUMENTS, u64::from(id), time);
-        thread::record_entry_behind::<Agent>(block, slot, (id, time), values.count(), write);
+        records::record_entry_behind::<Agent>(block, slot, (id, time), values.count(), write);
     }
 }
 
@@ -212,8 +220,15 @@ unsafe fn enter(slot: u64, id: u32, recipe: &Recipe, state: Option<*const u8>) {
         if open & 0xff_ffff != u64::from(id) || open >> 32 != (*block).tag >> 32 {
             return;
         }
-        let wanted = words(recipe, Part::Arguments);
-        if let Some(state) = state.filter(|_| !wanted.is_empty()) {
+        let mut wanted = words(recipe, Part::Arguments);
+        if state.is_none() {
+            // Counters don't need registers.
+            let is_counters = |word: &u64| word & 0xff == recipe::COUNTERS;
+            let count = usize::from(wanted.first().is_some_and(is_counters));
+            wanted = wanted.get(..count).unwrap_or_default();
+        }
+        if !wanted.is_empty() {
+            let state = state.unwrap_or(core::ptr::null());
             let mut values = Values::NONE;
             collect(&mut values, wanted, &Registers { slot, state });
             // What this took isn't the function's time.
@@ -253,6 +268,7 @@ pub(crate) unsafe extern "C" fn mcount_exit_with(
 ) -> u64 {
     // SAFETY: the caller is the exit trampoline.
     unsafe {
+        let own_work = Work::begin::<Agent>(slot as u64);
         let address = returned_to(slot);
         pads::claim::<Agent>(slot as u64, address);
         if end == RETURN
@@ -262,7 +278,9 @@ pub(crate) unsafe extern "C" fn mcount_exit_with(
             leave(block, slot as u64, state);
         }
         calls::finish::<Agent>(slot, end);
-        calls::let_go::<Agent>(slot as u64, address)
+        let caller = calls::let_go::<Agent>(slot as u64, address);
+        own_work.end();
+        caller
     }
 }
 
@@ -279,12 +297,12 @@ unsafe fn leave(block: *mut Block, slot: u64, state: *const u8) {
         if !is_kept || !conditions::holds(words(recipe, Part::Exit), &registers) {
             take_back(block, start);
         } else if words(recipe, Part::Result).is_empty() {
-            thread::record_behind::<Agent>(block, slot, (RETURN, time), 0, |_| ());
+            records::record_behind::<Agent>(block, slot, (RETURN, time), 0, |_| ());
         } else {
             let mut values = Values::NONE;
             collect(&mut values, words(recipe, Part::Result), &registers);
             let write = |at: u64| values.write(at, trace::special::RESULT, id, start);
-            thread::record_behind::<Agent>(block, slot, (RETURN, time), values.count(), write);
+            records::record_behind::<Agent>(block, slot, (RETURN, time), values.count(), write);
         }
         shadow.open.write_volatile(0);
     }

@@ -6,8 +6,15 @@
 #![forbid(unsafe_code)]
 
 pub use mcount_recorder::abi::{
-    SHORT_WAITS, WORDS, class, config, flags, instrumented, question, recipe, request,
+    Counter, SHORT_WAITS, WORDS, class, config, flags, instrumented, question, recipe, request,
 };
+
+/// How the agent reads counters of the processor, if it can.
+#[cfg(has_agent)]
+pub const COUNTERS: Option<mcount_cpu::counters::Counters> = mcount_cpu::here::agent::COUNTERS;
+/// How the agent reads counters of the processor, if it can.
+#[cfg(not(has_agent))]
+pub const COUNTERS: Option<mcount_cpu::counters::Counters> = None;
 
 /// The agent, an ELF shared object; `None` on processors that it isn't written for yet.
 #[cfg(has_agent)]

@@ -424,3 +424,111 @@ fn coroutines_share_the_time() {
     let folded = room.run(Path::new(MCOUNT), &folded).unwrap().stdout;
     assert_eq!(folded, "turns;main 50\nturns;main;step 45\nturns;main;step;leaf 5\n");
 }
+
+/// A record of what counters said when a call began or ended.
+fn counters(
+    writer: &mut Writer,
+    thread: ThreadId,
+    of: (u64, u32, u64),
+    (counted, more): (&[u64], &[u8]),
+) {
+    use layout::special::{BYTES, KIND_SHIFT};
+    let (kind, function, start) = of;
+    let bytes = counted.iter().flat_map(|counted| counted.to_le_bytes());
+    let bytes: Vec<u8> = bytes.chain(more.iter().copied()).collect();
+    let records = bytes.chunks(layout::value::IN_RECORD);
+    let value = u64::from(function) | (records.len() as u64) << 24;
+    writer.record(thread, value << 32 | kind << KIND_SHIFT, start);
+    for record in records {
+        let mut piece = vec![0; 4];
+        piece.extend_from_slice(record);
+        piece.resize(16, 0);
+        let (low, high) = piece.split_at(8);
+        let [low, high] = [low, high].map(|half| half.try_into().unwrap());
+        writer.record(
+            thread,
+            u64::from_le_bytes(low) | BYTES << KIND_SHIFT,
+            u64::from_le_bytes(high),
+        );
+    }
+}
+
+/// `outer` calls `inner`, which calls itself. What one counter said of `outer` isn't known.
+fn counted() -> Vec<u8> {
+    const NAMES: &[u8] = b"\x07\x06cycles\x02\x08\x07\x0cinstructions\x02\x08";
+    let mut writer = Writer::new();
+    let thread = writer.thread(1, 1);
+    let [outer, inner] = ["outer", "inner"].map(|name| writer.function("/bin/x", name));
+    // The second one has an argument and a result, too; a call that's left has none.
+    for (function, more) in [(outer, &b""[..]), (inner, b"\x01\x01n\x01\x08\x02\x00\x01\x04")] {
+        writer.entry(mcount_trace::Signature { function, values: &[NAMES, more].concat() });
+    }
+    let (begin, end) = (layout::special::ARGUMENTS, layout::special::RESULT);
+    counters(&mut writer, thread, (begin, outer, 10), (&[100, 50], &[]));
+    counters(&mut writer, thread, (begin, inner, 20), (&[1_100, 60], &[7]));
+    counters(&mut writer, thread, (begin, inner, 30), (&[2_100, 70], &[8]));
+    counters(&mut writer, thread, (end, inner, 30), (&[4_100, 80], &[]));
+    let inner_most = writer.call(thread, inner).from(30).to(40).slot(slot(2));
+    inner_most.end(End::Unwound);
+    counters(&mut writer, thread, (end, inner, 20), (&[5_100, 100], &[9, 0, 0, 0]));
+    call(&mut writer, thread, inner, 1, (20, 50));
+    counters(&mut writer, thread, (end, outer, 10), (&[5_600, u64::MAX], &[]));
+    call(&mut writer, thread, outer, 0, (10, 60));
+    writer.finish()
+}
+
+#[test]
+fn counters_add_up() {
+    let trace = counted();
+    let lines = printed(&trace, &["--format", "jsonl"]);
+    let numbers = |line: &str| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let names = ["cycles", "self_cycles", "instructions", "self_instructions"];
+        let numbers = names.map(|name| row.get(name).unwrap().as_u64());
+        (row.get("function").and_then(Value::as_str).unwrap().to_owned(), numbers)
+    };
+    let found: Vec<_> = lines.lines().map(numbers).collect();
+    assert_eq!(
+        found,
+        [
+            ("outer".to_owned(), [Some(5_500), Some(1_500), None, None]),
+            ("inner".to_owned(), [Some(4_000), Some(4_000), Some(40), Some(40)]),
+        ]
+    );
+    let csv = printed(&trace, &["--format", "csv"]);
+    assert!(
+        csv.lines().next().unwrap().ends_with(",cycles,self_cycles,instructions,self_instructions")
+    );
+    let text = printed(&trace, &[]);
+    let mut rows = text.lines().rev();
+    let words =
+        |row: &str| row.split_whitespace().rev().map(str::to_owned).take(5).collect::<Vec<_>>();
+    assert_eq!(words(rows.next().unwrap()), ["inner", "40", "40", "4,000", "4,000"]);
+    assert_eq!(words(rows.next().unwrap()), ["outer", "-", "-", "1,500", "5,500"]);
+}
+
+#[test]
+fn counters_are_printed_with_calls() {
+    let room = Room::new().unwrap();
+    room.put("t.mcount", &counted()).unwrap();
+    let outcome = room.run(Path::new(MCOUNT), &["replay", "t.mcount"]).unwrap();
+    let expected = [
+        "outer() {",
+        "inner(7) {",
+        "inner(8); /* unwound */ /* 2,000 cycles, 10 instructions */",
+        "} = 9; /* inner */ /* 4,000 cycles, 40 instructions */",
+        "} /* outer */ /* 5,500 cycles */",
+    ];
+    let lines = outcome.stdout.lines().skip(1).map(|line| line.split_once("] |").unwrap().1.trim());
+    assert_eq!(lines.collect::<Vec<_>>(), expected, "{outcome:?}");
+    let outcome =
+        room.run(Path::new(MCOUNT), &["replay", "--format", "jsonl", "t.mcount"]).unwrap();
+    let found: Vec<_> =
+        outcome.stdout.lines().map(|line| line.split_once("\"counters\":").unwrap().1).collect();
+    let expected = [
+        "{\"cycles\":5500,\"instructions\":null}}",
+        "{\"cycles\":4000,\"instructions\":40}}",
+        "{\"cycles\":2000,\"instructions\":10}}",
+    ];
+    assert_eq!(found, expected);
+}

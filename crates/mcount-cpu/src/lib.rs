@@ -23,6 +23,7 @@ pub mod aarch64;
 pub mod arm;
 pub mod assembly;
 pub mod condition;
+pub mod counters;
 pub mod engine;
 pub mod hook;
 pub mod i386;

@@ -26,6 +26,8 @@ pub const MREMAP: u64 = 216;
 pub const PROCESS_VM_READV: u64 = 270;
 /// `seccomp`.
 pub const SECCOMP: u64 = 277;
+/// `perf_event_open`.
+pub const PERF_EVENT_OPEN: u64 = 241;
 /// `mmap`.
 pub const MMAP: u64 = 222;
 /// `madvise`.

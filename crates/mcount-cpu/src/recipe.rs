@@ -16,6 +16,9 @@ pub const STRING: u64 = 4;
 /// Copies bits 24 to 31 bytes of the memory that a source leads to.
 pub const MEMORY: u64 = 5;
 
+/// Copies counters, 8 bytes each; bits 8 to 15 say how many. It's the first word, if there is one.
+pub const COUNTERS: u64 = 14;
+
 /// Follows the pointer that a source has: copies that, unless the source is [`FIELD`], and says whether its target was read. Of that, it copies
 /// as many bytes as bits 0 to 15 of the next word say, and does what the words behind that say of these bytes. Bits 32 to 47 say how many
 /// there are.

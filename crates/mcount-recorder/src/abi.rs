@@ -27,6 +27,8 @@ pub struct Config {
     pub shortest_wait: u64,
     /// The unwinders of the process, as far as they are known.
     pub unwinders: [Unwinder; config::UNWINDERS_COUNT],
+    /// Which events are counted, if [`flags::COUNTERS`] is set.
+    pub counters: [Counter; config::COUNTERS_COUNT],
 }
 
 impl Config {
@@ -42,6 +44,7 @@ impl Config {
         is_paused: 0,
         shortest_wait: 0,
         unwinders: [Unwinder::NONE; config::UNWINDERS_COUNT],
+        counters: [Counter::NONE; config::COUNTERS_COUNT],
     };
 }
 
@@ -69,6 +72,21 @@ pub struct Unwinder {
 impl Unwinder {
     /// There's none.
     pub const NONE: Self = Self { from: 0, to: 0, get_ip: 0, set_ip: 0, set_gr: 0, resume: 0 };
+}
+
+/// An event that's counted: `type` and `config` of `struct perf_event_attr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counter {
+    /// Its type, plus one; 0: none.
+    pub kind: u64,
+    /// Which one.
+    pub config: u64,
+}
+
+impl Counter {
+    /// There's none.
+    pub const NONE: Self = Self { kind: 0, config: 0 };
 }
 
 /// The question of a thread that is going to forbid itself system calls: the tracer finds it by the symbol `mcount_question`.
@@ -141,6 +159,10 @@ pub mod config {
     pub const SHORTEST_WAIT: u64 = offset_of!(Config, shortest_wait) as u64;
     /// [`Config::unwinders`].
     pub const UNWINDERS: u64 = offset_of!(Config, unwinders) as u64;
+    /// [`Config::counters`].
+    pub const COUNTERS: u64 = offset_of!(Config, counters) as u64;
+    /// How many counters there is room for.
+    pub const COUNTERS_COUNT: usize = 4;
     /// How many unwinders there is room for.
     pub const UNWINDERS_COUNT: usize = 8;
 }
@@ -161,6 +183,8 @@ pub mod flags {
     pub const IN_MEMORY: u64 = 256;
     /// Arguments or results are recorded.
     pub const VALUES: u64 = 32;
+    /// So are counters.
+    pub const COUNTERS: u64 = 64;
 }
 
 /// How many counts there are at the symbol `mcount_short_waits`: how many calls of functions that may wait were too short to

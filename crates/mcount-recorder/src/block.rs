@@ -46,6 +46,10 @@ pub struct Block {
     pub told_low: u64,
     /// How many bytes of stack it's mapped for from there on.
     pub told_size: u64,
+    /// Memory that the host keeps for this thread, which goes when another one has the block; 0: none.
+    pub kept: u64,
+    /// Bytes of it.
+    pub kept_size: u64,
 }
 
 impl Block {
@@ -72,5 +76,7 @@ impl Block {
         shorts: 0,
         told_low: 0,
         told_size: 0,
+        kept: 0,
+        kept_size: 0,
     };
 }

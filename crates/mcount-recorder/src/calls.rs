@@ -9,7 +9,7 @@ use crate::numbers::{TAIL_CALL, UNWOUND, has};
 use crate::pad_table::returned_to;
 use crate::pads::Taken;
 use crate::places::store;
-use crate::{chunks, limit, pads, shadow, sys, thread};
+use crate::{chunks, limit, pads, records, shadow, sys, thread};
 
 /// What RET of a slot has that a call has which returns to a pad, when no call returns to a stub.
 pub const PAD_ONLY: u64 = 1;
@@ -73,7 +73,7 @@ pub unsafe fn enter<H: Host>(slot: *mut u64, caller: u64, word: u32) -> Return {
     unsafe {
         let Some(block) = thread::prepare::<H>(slot as u64) else { return Return::AsBefore };
         if has::<H>(ENTRIES) {
-            thread::record_entry::<H>(block, slot as u64, id);
+            records::record_entry::<H>(block, slot as u64, id);
             return Return::AsBefore;
         }
         let shadow = shadow::of::<H>(slot as u64);
@@ -176,7 +176,7 @@ unsafe fn end_former<H: Host>(block: *mut Block, slot: u64, end: u64) -> u64 {
     // SAFETY: the caller promises that the block is this thread's, and that the call is open.
     unsafe {
         let time = thread::now::<H>(block);
-        thread::record::<H>(block, slot, end, time);
+        records::record::<H>(block, slot, end, time);
         time
     }
 }
@@ -247,7 +247,7 @@ pub unsafe fn finish<H: Host>(slot: *mut u64, end: u64) {
     unsafe {
         let Some(block) = thread::prepare::<H>(slot as u64) else { return };
         if shadow.open.read_volatile() != 0 {
-            thread::record::<H>(block, slot as u64, end, thread::now::<H>(block));
+            records::record::<H>(block, slot as u64, end, thread::now::<H>(block));
             store(shadow.open, 0);
         }
         if has::<H>(LIMITED) {

@@ -5,6 +5,7 @@
 
 use crate::block::Block;
 use crate::pad_table::Pads;
+use crate::payload::Values;
 use core::sync::atomic::AtomicU64;
 
 /// The program that the recorder is a part of.
@@ -109,6 +110,11 @@ pub unsafe trait Host: 'static {
     ///
     /// They're there.
     unsafe fn put_words(slot: u64, words: Option<Self::Words>, is_pad: bool);
+
+    /// What is recorded of every call when it ends, if [`COUNTERS`](crate::abi::flags::COUNTERS) is set.
+    fn at_end(_block: *mut Block) -> Values {
+        Values::NONE
+    }
 
     /// The counter at this offset of the trace's header.
     fn header(offset: usize) -> Option<&'static AtomicU64> {

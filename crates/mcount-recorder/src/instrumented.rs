@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::limit::{self, Nesting};
 use crate::numbers::{RETURN, UNWOUND, has};
 use crate::places::{PIECE, nest_of, store, told_of};
-use crate::{shadow, thread};
+use crate::{records, shadow, thread};
 
 /// Bytes from the slot of a call to that of the next one in its frame.
 const STEP: u64 = 16;
@@ -130,7 +130,7 @@ pub unsafe fn enter<H: Host>(told: &Told) {
     unsafe {
         if has::<H>(ENTRIES) {
             if let Some(block) = thread::prepare::<H>(base) {
-                thread::record_entry::<H>(block, base, id);
+                records::record_entry::<H>(block, base, id);
             }
             return;
         }
@@ -297,7 +297,7 @@ unsafe fn end<H: Host>(block: *mut Block, slot: u64, how: u64) {
         Words::of(slot).put(Who(0), 0);
         let open = shadow::of::<H>(slot).open;
         if open.read_volatile() != 0 {
-            thread::record::<H>(block, slot, how, thread::now::<H>(block));
+            records::record::<H>(block, slot, how, thread::now::<H>(block));
             store(open, 0);
         }
     }

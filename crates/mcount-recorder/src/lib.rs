@@ -45,6 +45,8 @@ pub mod payload;
 #[cfg(can_record)]
 pub mod places;
 #[cfg(can_record)]
+pub mod records;
+#[cfg(can_record)]
 pub mod shadow;
 #[cfg(can_record)]
 mod shares;

@@ -26,7 +26,7 @@ use crate::chunks::drop_call;
 use crate::host::{Host, Words};
 use crate::numbers::UNWOUND;
 use crate::places::store;
-use crate::{layout as trace, shadow, sys, thread};
+use crate::{layout as trace, records, shadow, sys, thread};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use known::{Frame, Known};
@@ -160,7 +160,7 @@ pub unsafe fn displace<H: Host>(of: &Taken<H>, is_recorded: bool) -> Option<u64>
         {
             shadow.start.write_volatile(forgotten.start);
             store(shadow.open, forgotten.open & !OF_PAD);
-            thread::record::<H>(block, of.slot, UNWOUND, thread::now::<H>(block));
+            records::record::<H>(block, of.slot, UNWOUND, thread::now::<H>(block));
             store(shadow.open, 0);
         }
     }

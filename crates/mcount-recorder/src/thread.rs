@@ -3,19 +3,18 @@
 //! A block is in memory that `fork` wipes, so a child finds an owner of 0 and comes here to get a block of its own; its
 //! thread number, chunk and shadows are then its own as well.
 
-use crate::abi::class::WAITS;
 use crate::abi::flags::{ENTRIES, UNTIMED};
 use crate::block::Block;
 use crate::chunks::{self, drop_call};
 use crate::host::Host;
-use crate::numbers::{UNWOUND, has};
+use crate::numbers::has;
 use crate::places::{PIECE, SHIFT, store};
 use crate::shadow::{self, Pieces};
 use crate::shares::{self, Shares, Wanted};
 use crate::{layout as trace, sys};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use mcount_cpu::here::abi::IS_CLOCK_COARSE;
-use mcount_cpu::here::syscalls::{add, thread_pointer, ticks, touch_stack};
+use mcount_cpu::here::syscalls::{add, number, thread_pointer, ticks, touch_stack};
 
 /// Bytes from one block to the next.
 const BLOCK: u64 = 192;
@@ -28,7 +27,7 @@ const SLAB: u64 = 128 << 10;
 /// Bytes of stack that is used while the lock is held, at most.
 const STACK: usize = 2048;
 /// How many short calls that may wait a thread counts by itself.
-const SHORTS: i64 = 1024;
+pub(crate) const SHORTS: i64 = 1024;
 /// How many blocks of ended threads are looked for when a thread comes: more would cost more than it saves.
 const LOOK_AT: u32 = 8;
 
@@ -334,6 +333,9 @@ unsafe fn take_block<H: Host>(wiped: &mut Wiped) -> Option<*mut Block> {
     let number = H::header(trace::header::NEXT_THREAD)?.fetch_add(1, SeqCst) + 1;
     // SAFETY: nobody else has this block any more, or yet.
     unsafe {
+        if !is_own {
+            give_back(block);
+        }
         (*block).owner = 0;
         (*block).this = block as u64;
         (*block).tag = number << 32;
@@ -349,6 +351,22 @@ unsafe fn take_block<H: Host>(wiped: &mut Wiped) -> Option<*mut Block> {
         }
     }
     Some(block)
+}
+
+/// Unmaps what was kept for the thread that had this block.
+///
+/// # Safety
+///
+/// That thread is gone.
+unsafe fn give_back(block: *mut Block) {
+    // SAFETY: the caller promises that nobody uses it.
+    unsafe {
+        if (*block).kept_size != 0 {
+            sys::call(number::MUNMAP, [(*block).kept, (*block).kept_size, 0, 0, 0, 0]);
+        }
+        (*block).kept = 0;
+        (*block).kept_size = 0;
+    }
 }
 
 fn new_block(wiped: &mut Wiped) -> Option<*mut Block> {
@@ -388,7 +406,7 @@ unsafe fn begin_thread(block: *mut Block) -> bool {
 }
 
 /// Takes a place for more records, with room for `least` of them: a share of a chunk, or a whole one if the thread has recorded much.
-unsafe fn new_room<H: Host>(block: *mut Block, least: u64) -> Option<()> {
+pub(crate) unsafe fn new_room<H: Host>(block: *mut Block, least: u64) -> Option<()> {
     // SAFETY: the block is this thread's.
     unsafe {
         // The call that asks for the room has read the clock already, and others that it interrupted did,
@@ -444,7 +462,7 @@ pub unsafe fn put(at: u64, first: u64, second: u64) {
 }
 
 /// The part of a slot's address in a record.
-fn low_bits(slot: u64) -> u64 {
+pub(crate) fn low_bits(slot: u64) -> u64 {
     (slot << SHIFT >> 1) & 0xff_fffc
 }
 
@@ -465,134 +483,4 @@ pub unsafe fn take_records<H: Host>(block: *mut Block, count: u64) -> Option<u64
         }
     }
     None
-}
-
-/// Records that function `id` was entered.
-///
-/// # Safety
-///
-/// The block is this thread's.
-pub unsafe fn record_entry<H: Host>(block: *mut Block, slot: u64, id: u32) {
-    // SAFETY: the caller promises that the block is this thread's; nothing is written besides.
-    unsafe { record_entry_behind::<H>(block, slot, (id, now::<H>(block)), 0, |_| ()) }
-}
-
-/// Records that function `id` was entered at `time`, behind `values` records that `write` writes.
-///
-/// # Safety
-///
-/// The block is this thread's, and `write` writes no more than `values` records at the address that it's told.
-pub unsafe fn record_entry_behind<H: Host>(
-    block: *mut Block,
-    slot: u64,
-    (id, time): (u32, u64),
-    values: u64,
-    write: impl FnOnce(u64),
-) {
-    // SAFETY: the block is the thread's.
-    unsafe {
-        if time.wrapping_sub((*block).base) >> 40 != 0 && new_room::<H>(block, 1).is_none() {
-            drop_call::<H>();
-            return;
-        }
-        let Some(at) = take_records::<H>(block, values + 1) else {
-            drop_call::<H>();
-            return;
-        };
-        write(at);
-        let elapsed = time.wrapping_sub((*block).base) << 24;
-        put(at + 16 * values, elapsed | u64::from(id), low_bits(slot));
-    }
-}
-
-/// Records the call of `slot`, which is open and ended in this way at `time`, unless it was too short.
-///
-/// # Safety
-///
-/// The block is this thread's, and the shadows of `slot` are mapped.
-pub unsafe fn record<H: Host>(block: *mut Block, slot: u64, end: u64, time: u64) {
-    // SAFETY: the caller promises that the block is this thread's, and that the shadows of `slot` are mapped.
-    unsafe {
-        let shadow = shadow::of::<H>(slot);
-        let elapsed = time.wrapping_sub(shadow.start.read_volatile());
-        let function = shadow.open.read_volatile() as u32;
-        let waits = function >> 24 & WAITS != 0;
-        let shortest = if waits { H::shortest_wait() } else { H::shortest() };
-        // Of one that was unwound nobody knows how long it took.
-        if end == UNWOUND || elapsed >= shortest {
-            record_behind::<H>(block, slot, (end, time), 0, |_| ());
-        } else if waits {
-            count_short_wait::<H>(block, function & 0xff_ffff);
-        }
-    }
-}
-
-/// Counts a call of function `id`, which may wait, and didn't for long. Where an exit has counted others by itself, of whatever
-/// functions, all of them are taken for calls of this one.
-unsafe fn count_short_wait<H: Host>(block: *mut Block, id: u32) {
-    // SAFETY: the caller's: the block is this thread's.
-    unsafe {
-        let shorts = &raw mut (*block).shorts;
-        let are_many = shorts.read_volatile() < 0;
-        if are_many {
-            shorts.write_volatile(SHORTS - 1);
-        }
-        H::add_short_waits(id, if are_many { SHORTS as u64 } else { 1 });
-    }
-}
-
-/// Records the call of `slot` behind `values` records that `write` writes, however short it was.
-///
-/// # Safety
-///
-/// As of [`record`], and `write` writes no more than `values` records at the address that it's told.
-pub unsafe fn record_behind<H: Host>(
-    block: *mut Block,
-    slot: u64,
-    (end, time): (u64, u64),
-    values: u64,
-    write: impl FnOnce(u64),
-) {
-    let shadow = shadow::of::<H>(slot);
-    // SAFETY: the shadows of `slot` are mapped; the block is this thread's.
-    unsafe {
-        let open = shadow.open.read_volatile();
-        let start = shadow.start.read_volatile();
-        let mut before: [(u64, u64); 4] = [(0, 0); 4];
-        let mut count = 0;
-        let mut add = |kind: u64, value: u64, word: u64| {
-            if let Some(room) = before.get_mut(count) {
-                *room = (value << 32 | kind << 24, word);
-                count += 1;
-            }
-        };
-        let base = (*block).base;
-        let is_late = time.wrapping_sub(base) >> 40 != 0;
-        if open >> 32 != (*block).tag >> 32 {
-            add(trace::special::OWNER, open >> 32, 0);
-        }
-        if time.wrapping_sub(start) >> 40 != 0 {
-            add(trace::special::START, 0, start);
-        }
-        if end == UNWOUND {
-            add(trace::special::SLOT, 0, slot << SHIFT);
-        }
-        if is_late && new_room::<H>(block, 1).is_none() {
-            drop_call::<H>();
-            return;
-        }
-        let Some(mut at) = take_records::<H>(block, values + count as u64 + 1) else {
-            drop_call::<H>();
-            return;
-        };
-        write(at);
-        at += 16 * values;
-        for (first, second) in before.into_iter().take(count) {
-            put(at, first, second);
-            at += 16;
-        }
-        let elapsed = time.wrapping_sub((*block).base) << 24;
-        let duration = time.wrapping_sub(start) << 24;
-        put(at, elapsed | open & 0xff_ffff, duration | low_bits(slot) | end);
-    }
 }

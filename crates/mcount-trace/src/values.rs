@@ -12,7 +12,7 @@ use crate::calls::Call;
 use crate::file::File;
 use crate::index::{Piece, ThreadIndex};
 use crate::layout::{call, kind, special, told, value};
-use crate::record::{Record, record};
+use crate::record::{End, Record, record};
 use crate::told::values_in;
 use std::collections::{HashMap, VecDeque};
 
@@ -119,6 +119,10 @@ const TOLD_ARGUMENT: u8 = 4;
 const TOLD_RESULT: u8 = 5;
 /// A record of what the system told is an event: its name says what it is.
 const TOLD_MARK: u8 = 6;
+/// A counter, eight bytes, before the arguments and before the result. Counters come first in a description.
+const COUNTER: u8 = 7;
+/// What a counter has that couldn't be read.
+const UNKNOWN: u64 = u64::MAX;
 
 /// A trace's data about the values of its functions.
 #[derive(Debug, Default)]
@@ -140,6 +144,13 @@ impl<'a> Signatures<'a> {
         self.functions.is_empty()
     }
 
+    /// The names of counters. All functions that have some have these.
+    pub(crate) fn counters(&self, big_endian: bool) -> Vec<String> {
+        let functions = self.functions.values();
+        let mut all = functions.map(|bytes| Shape::new(bytes, big_endian).counters());
+        all.find(|names| !names.is_empty()).unwrap_or_default()
+    }
+
     /// Does it describe a result of a function?
     pub(crate) fn has_results(&self, big_endian: bool) -> bool {
         self.functions
@@ -153,6 +164,7 @@ impl<'a> Signatures<'a> {
         let place = place_of(name);
         self.functions.values().any(|bytes| {
             let mut shape = Shape::new(bytes, big_endian);
+            shape.counters();
             let mut nothing = Payload { bytes: &[], big_endian };
             let mut at = 0;
             while let Some((role, own)) = shape.next_value() {
@@ -218,7 +230,12 @@ pub struct Values<'t> {
     signatures: &'t Signatures<'t>,
     threads: &'t [ThreadIndex],
     cursors: HashMap<usize, Cursor>,
+    /// The call whose arguments were asked for last, and what its counters said when it began.
+    newest: Option<(Began, Vec<u64>)>,
 }
+
+/// Which call: its thread, its function, and when it began.
+type Began = (usize, u32, u64);
 
 impl<'t> Values<'t> {
     pub(crate) fn new(
@@ -226,7 +243,7 @@ impl<'t> Values<'t> {
         signatures: &'t Signatures<'t>,
         threads: &'t [ThreadIndex],
     ) -> Self {
-        Self { file, signatures, threads, cursors: HashMap::new() }
+        Self { file, signatures, threads, cursors: HashMap::new(), newest: None }
     }
 
     /// The arguments of a call, if they were recorded. Calls of a thread must be asked for in the order of their
@@ -243,6 +260,14 @@ impl<'t> Values<'t> {
         let payload = payload(self.file, recorded)?;
         let mut payload = Payload { bytes: &payload, big_endian: self.file.is_big_endian() };
         let mut found = Vec::new();
+        let counters = shape.counters();
+        if !counters.is_empty() {
+            let counted = counters.iter().map(|_| payload.counter()).collect();
+            self.newest = Some(((call.thread, call.function, call.start), counted));
+            if !matches!(shape.first(), Some(ARGUMENT | MARK)) {
+                return None;
+            }
+        }
         while let Some((role, name)) = shape.next_value() {
             let value = shape.read(Source::new(&mut payload, self.signatures))?;
             if role == MARK && self.signatures.is_named_mark(call.function) {
@@ -255,6 +280,34 @@ impl<'t> Values<'t> {
             }
         }
         Some(found)
+    }
+
+    /// The names of counters that calls have; most traces have none.
+    #[must_use]
+    pub fn counters(&self) -> Vec<String> {
+        self.signatures.counters(self.file.is_big_endian())
+    }
+
+    /// What the program had counted from the beginning of a call to its end, in the order of [`Self::counters`]:
+    /// `None` where it isn't known, and if nothing was counted. Calls of a thread must be asked for in the order of their
+    /// starts, each after its arguments, or instead of these.
+    pub fn counted(&mut self, call: &Call) -> Option<Vec<Option<u64>>> {
+        let began = (call.thread, call.function, call.start);
+        let is_newest = |newest: &(Began, _)| newest.0 == began;
+        if !self.newest.as_ref().is_some_and(is_newest) {
+            let _ = self.arguments(call);
+        }
+        let (_, first) = self.newest.take_if(|newest| is_newest(newest))?;
+        let description = self.signatures.functions.get(&call.function)?;
+        let big_endian = self.file.is_big_endian();
+        let count = Shape::new(description, big_endian).counters().len();
+        let bytes = self.payload_of_result(call)?;
+        let mut payload = Payload { bytes: &bytes, big_endian };
+        let difference = |first: &u64| {
+            let last = payload.counter();
+            (*first != UNKNOWN && last != UNKNOWN).then(|| last.saturating_sub(*first))
+        };
+        Some(first.iter().take(count).map(difference).collect())
     }
 
     /// Whether the calls of this function are markers: the program says by them where it is. What it says is the first argument, or the name
@@ -295,7 +348,24 @@ impl<'t> Values<'t> {
                 .and_then(|(_, result)| result)
                 .filter(|_| call.how.is_some());
         }
+        let counters = shape.counters().len();
+        if counters != 0 && call.how != Some(End::Return) {
+            // Its counters were recorded, and nothing was returned.
+            return None;
+        }
         shape.skip_to_result(self.signatures)?;
+        let bytes = self.payload_of_result(call)?;
+        let mut payload = Payload { bytes: &bytes, big_endian: self.file.is_big_endian() };
+        for _ in 0..counters {
+            let _ = payload.counter();
+        }
+        shape.read(Source::new(&mut payload, self.signatures))
+    }
+}
+
+impl Values<'_> {
+    /// What was recorded when a call ended.
+    fn payload_of_result(&self, call: &Call) -> Option<Vec<u8>> {
         call.how?;
         let mut place = usize::try_from(call.place & !(1 << 63)).ok()?;
         for _ in 0..NEAR {
@@ -304,10 +374,7 @@ impl<'t> Values<'t> {
                 Record::Special(special::RESULT, value, start)
                     if value & 0xff_ffff == call.function && start == call.start =>
                 {
-                    let payload = payload(self.file, place)?;
-                    let mut payload =
-                        Payload { bytes: &payload, big_endian: self.file.is_big_endian() };
-                    return shape.read(Source::new(&mut payload, self.signatures));
+                    return payload(self.file, place);
                 }
                 Record::Special(..) => {}
                 _ => return None,
@@ -315,9 +382,7 @@ impl<'t> Values<'t> {
         }
         None
     }
-}
 
-impl Values<'_> {
     /// The arguments and the result that follow the record of a call into the system.
     fn told(&self, mut shape: Shape<'_>, call: &Call) -> Option<(Vec<Named>, Option<Value>)> {
         let big_endian = self.file.is_big_endian();

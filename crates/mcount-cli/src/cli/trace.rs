@@ -7,7 +7,7 @@ use crate::children::SIGNALLED;
 use crate::commit::Failure;
 use crate::files::is_standard;
 use crate::packing::compress;
-use crate::trace::{Ended, Outcome, Request, Size, run};
+use crate::trace::{CounterName, Ended, Outcome, Request, Size, run};
 use crate::words::{grouped, printable, shell_path};
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
@@ -46,6 +46,9 @@ pub(super) struct TraceArgs {
     output: Option<PathBuf>,
     #[command(flatten)]
     calls: CallsArgs,
+    /// Count up to 4 events of the processor in each call: cycles,cache-misses
+    #[arg(long, value_name = "LIST", value_parser = counters, help_heading = "What is recorded")]
+    counters: Option<Counters>,
     /// Print the calls at the end, as mcount replay does; -o keeps the trace
     #[arg(long)]
     print: bool,
@@ -75,12 +78,26 @@ pub(super) struct TraceArgs {
     command: Vec<OsString>,
 }
 
+/// What `--counters` says.
+#[derive(Debug, Clone)]
+struct Counters(Vec<CounterName>);
+
+fn counters(text: &str) -> Result<Counters, String> {
+    CounterName::parse_list(text).map(Counters)
+}
+
 /// Runs the command; its exit code.
 pub(super) fn trace(arguments: &TraceArgs) -> u8 {
     let mut scope = match arguments.calls.scope() {
         Ok(scope) => scope,
         Err(error) => return complain(&error),
     };
+    if let Some(Counters(counters)) = arguments.counters.clone() {
+        if scope.entries {
+            return complain("--counters needs the ends of calls, and --entries records none");
+        }
+        scope.counters = counters;
+    }
     if arguments.calls.budget.is_none() {
         scope.confine_waits();
     }

@@ -10,6 +10,7 @@ mod attach_where;
 mod clocks;
 mod conditions;
 mod control;
+mod counters;
 mod damaged;
 mod declared;
 mod events;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
     let tests = tests
         .chain(values::tests())
         .chain(conditions::tests())
+        .chain(counters::tests())
         .chain(marks::tests())
         .chain(declared::tests())
         .chain(told::tests())

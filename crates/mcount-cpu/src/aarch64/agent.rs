@@ -1,10 +1,11 @@
 //! AArch64: what the agent has to know of the processor besides its assembly.
 #![expect(unsafe_code, reason = "memory is read and written whose place is in registers")]
 
+use crate::counters::Counters;
 use crate::linked::{self, Call, Link, NoRegister};
 pub use crate::linked::{marker, saved};
 pub use crate::newer_calls::{
-    PRCTL as SYS_PRCTL, PROCESS_VM_READV as READ_MEMORY, SECCOMP as SYS_SECCOMP,
+    PERF_EVENT_OPEN, PRCTL as SYS_PRCTL, PROCESS_VM_READV as READ_MEMORY, SECCOMP as SYS_SECCOMP,
 };
 use core::arch::asm;
 
@@ -18,6 +19,37 @@ pub const RETURN_IN_STUB: Option<u64> = None;
 pub const PLACE_OF_RESULT: Option<unsafe fn(*const u8) -> u64> = Some(place_of_result);
 /// No register is left for a thread's block.
 pub const BLOCK_REGISTER: Option<NoRegister> = None;
+
+/// Programs may read counters if the kernel lets them (`kernel.perf_user_access`). It takes 64 bits of them, or else 32, as the processor
+/// has them (`Documentation/arch/arm64/perf.rst`, "Perf Userspace PMU Hardware Counter Access").
+pub const COUNTERS: Option<Counters> =
+    Some(Counters { read, config1: &[3, 2], open: PERF_EVENT_OPEN });
+
+/// `PMCCNTR_EL0` is number 31, `PMEVCNTR<n>_EL0` the others.
+unsafe fn read(number: u32) -> u64 {
+    macro_rules! registers {
+        ($($number:literal)*) => {
+            match number {
+                $($number => {
+                    let found: u64;
+                    // SAFETY: the caller promises that the kernel lets this thread read it.
+                    unsafe {
+                        asm!(concat!("mrs {}, pmevcntr", $number, "_el0"), out(reg) found,
+                            options(nomem, nostack));
+                    }
+                    found
+                })*
+                _ => {
+                    let found: u64;
+                    // SAFETY: as above.
+                    unsafe { asm!("mrs {}, pmccntr_el0", out(reg) found, options(nomem, nostack)) };
+                    found
+                }
+            }
+        };
+    }
+    registers!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30)
+}
 
 #[expect(clippy::cast_ptr_alignment, reason = "the routine has aligned the call")]
 unsafe fn place_of_result(state: *const u8) -> u64 {

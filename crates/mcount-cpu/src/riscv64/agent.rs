@@ -1,6 +1,7 @@
 //! RISC-V: what the agent has to know of the processor besides its assembly.
 #![expect(unsafe_code, reason = "memory is read and written whose place is in registers")]
 
+use crate::counters::Counters;
 use crate::linked::{self, NoRegister, Plain};
 pub use crate::linked::{marker, saved};
 pub use crate::newer_calls::{
@@ -16,6 +17,8 @@ pub const DATA_REGISTERS: [i32; 2] = [10, 11];
 pub const RETURN_IN_STUB: Option<u64> = None;
 /// Where a result in memory goes is the first argument.
 pub const PLACE_OF_RESULT: Option<unsafe fn(*const u8) -> u64> = None;
+/// Programs can't tell whose events a counter has.
+pub const COUNTERS: Option<Counters> = None;
 /// No register is left for a thread's block.
 pub const BLOCK_REGISTER: Option<NoRegister> = None;
 

@@ -2,6 +2,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "there are few registers")]
 #![expect(unsafe_code, reason = "memory is read and written whose place is in registers")]
 
+use crate::counters::Counters;
 use crate::marker::{Marker, NOTED, UNIT};
 use crate::recipe::{RAX, RDX, VECTOR, X87};
 use core::arch::asm;
@@ -19,6 +20,18 @@ pub const DATA_REGISTERS: [i32; 2] = [0, 1];
 pub const RETURN_IN_STUB: Option<u64> = Some(super::code::STUB_RETURN as u64);
 /// Functions return where a result in memory is.
 pub const PLACE_OF_RESULT: Option<unsafe fn(*const u8) -> u64> = None;
+
+/// Programs read counters by an instruction.
+pub const COUNTERS: Option<Counters> = Some(Counters { read, config1: &[0], open: 298 });
+
+unsafe fn read(number: u32) -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller promises that the kernel lets this thread read it.
+    unsafe {
+        asm!("rdpmc", in("ecx") number, out("eax") low, out("edx") high, options(nomem, nostack));
+    };
+    u64::from(high) << 32 | u64::from(low)
+}
 
 /// What leads to a thread's block.
 pub const BLOCK_REGISTER: Option<BlockRegister> = Some(BlockRegister);

@@ -6,7 +6,7 @@
 use super::Program;
 use mcount_recorder::payload::{TEXT, Values};
 use mcount_recorder::places::store;
-use mcount_recorder::{Host, numbers, shadow, thread};
+use mcount_recorder::{Host, numbers, records, shadow, thread};
 use mcount_trace::layout;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -48,7 +48,12 @@ unsafe fn record(slot: u64, function: u32, values: &Values) {
         let shadow = shadow::of::<Program>(slot);
         if shadow.open.read_volatile() != 0 {
             // `longjmp` left that call.
-            thread::record::<Program>(block, slot, numbers::UNWOUND, thread::now::<Program>(block));
+            records::record::<Program>(
+                block,
+                slot,
+                numbers::UNWOUND,
+                thread::now::<Program>(block),
+            );
         }
         let start = thread::now::<Program>(block);
         shadow.start.write_volatile(start);
@@ -57,7 +62,7 @@ unsafe fn record(slot: u64, function: u32, values: &Values) {
             values.write(at, layout::special::ARGUMENTS, u64::from(function), start);
         };
         let end = (numbers::RETURN, thread::now::<Program>(block));
-        thread::record_behind::<Program>(block, slot, end, values.count(), write);
+        records::record_behind::<Program>(block, slot, end, values.count(), write);
         store(shadow.open, 0);
     }
 }

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Field, MORE, RESULT, Signatures, TOLD_RESULT, Value};
+use super::{COUNTER, Field, MORE, RESULT, Signatures, TOLD_RESULT, UNKNOWN, Value};
 use crate::layout::{kind, target, type_flags, value};
 
 /// How deep values may be nested.
@@ -63,6 +63,11 @@ impl<'a> Payload<'a> {
         let head = self.head()?;
         let bytes = self.take(usize::from(head & value::LENGTH))?.to_vec();
         Some(Value::Characters { bytes, is_cut: head & value::CUT != 0 })
+    }
+
+    /// The next counter.
+    pub(super) fn counter(&mut self) -> u64 {
+        self.number(8).and_then(|number| u64::try_from(number).ok()).unwrap_or(UNKNOWN)
     }
 
     fn head(&mut self) -> Option<u16> {
@@ -147,6 +152,25 @@ impl<'s> Shape<'s> {
     /// Role and name of the next value; its type follows.
     pub(super) fn next_value(&mut self) -> Option<(u8, String)> {
         Some((self.byte()?, self.name()?))
+    }
+
+    /// The role of the next value.
+    pub(super) fn first(&self) -> Option<u8> {
+        self.bytes.first().copied()
+    }
+
+    /// Passes over counters, which come first; their names.
+    pub(super) fn counters(&mut self) -> Vec<String> {
+        let mut names = Vec::new();
+        while self.first() == Some(COUNTER) {
+            let Some((_, name)) = self.next_value() else { break };
+            let mut nothing = self.take(2);
+            if nothing.take() != Some(&[kind::UNSIGNED, 8][..]) {
+                break;
+            }
+            names.push(name);
+        }
+        names
     }
 
     /// Passes over what comes before the result; its type follows. `None` if there's none.

@@ -48,10 +48,10 @@ impl Recorder {
             return false;
         }
         let (mode, stack) = (word(question::MODE), word(question::STACK));
-        let has_values = self.request.scope.has_values();
+        let further = self.request.scope.further_system_calls();
         let is_harmless = mode == 2
             && read_filter(&process.memory, word(question::FILTER))
-                .is_ok_and(|filter| sandbox::allows_tracing(&filter, has_values));
+                .is_ok_and(|filter| sandbox::allows_tracing(&filter, &further));
         let answer = if is_harmless {
             process.confinement.harmless += 1;
             FINE
@@ -84,7 +84,7 @@ impl Recorder {
         let before = before.map_or(0, |process| process.confinement.harmless);
         let filters = sandbox::filters_of(thread.id());
         if filters > self.own_filters + before
-            && !sandbox::lets_begin(thread.id(), self.request.scope.has_values())
+            && !sandbox::lets_begin(thread.id(), &self.request.scope.further_system_calls())
         {
             return Err(Untraced::Confined);
         }

@@ -21,7 +21,7 @@ use super::values::{self, Description};
 use crate::commit::Failure;
 use crate::files::Input;
 use crate::words::counted;
-use mcount_agent::{config, flags};
+use mcount_agent::{class, config, flags};
 use mcount_hooks::PAGE;
 use mcount_ptrace::{Memory, Tracee};
 use mcount_trace::{Entry, Note};
@@ -269,7 +269,8 @@ impl Library {
             if is_new {
                 planned.new.push((number, target, Arc::clone(&import.name)));
                 let module = index.and_then(|index| modules.at(index));
-                if let Some((recipe, values)) = recipe(scope, module, &import.name, number) {
+                let name = &import.name;
+                if let Some((recipe, values)) = recipe(scope, module, (name, class), number) {
                     function.recipe = Some(Arc::new(recipe));
                     planned.values.push(values);
                 }
@@ -499,12 +500,13 @@ fn leaves(target: Target, own: Loaded, modules: &Modules) -> bool {
 fn recipe(
     scope: &Scope,
     module: Option<&Module>,
-    symbol: &str,
+    (symbol, class): (&str, u32),
     number: u32,
 ) -> Option<(Recipe, Description)> {
     let name = crate::names::name_of(symbol, true);
     let path = module.map(|module| module.path.to_string_lossy());
-    values::of_library(scope, (&name, symbol, path.as_deref().unwrap_or_default()), number)
+    let names = (&*name, symbol, path.as_deref().unwrap_or_default());
+    values::of_library(scope, names, (number, class & class::WAITS == 0))
 }
 
 /// The role of a function in recording, if its calls are recorded.

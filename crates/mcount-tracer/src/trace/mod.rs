@@ -11,6 +11,7 @@ mod budget;
 mod clock;
 mod compact;
 mod confine;
+mod counters;
 mod desk;
 mod entries;
 mod file;
@@ -63,6 +64,7 @@ mod waits;
 
 use self::agent::Agent;
 use self::confine::Confinement;
+pub use self::counters::CounterName;
 pub use self::file::Size;
 use self::file::TraceFile;
 pub use self::given::GivenSignature;

@@ -71,19 +71,18 @@ impl Instruction {
 }
 
 /// Does this filter let the agent do all that it does once it has begun?
-pub(super) fn allows_tracing(filter: &[Instruction], has_values: bool) -> bool {
-    let values = has_values.then_some(libc::SYS_process_vm_readv);
-    let mut needed = NEEDED_BY_AGENT.into_iter().chain(values);
+pub(super) fn allows_tracing(filter: &[Instruction], further: &[i64]) -> bool {
+    let mut needed = NEEDED_BY_AGENT.iter().chain(further).copied();
     needed.all(|number| allows(filter, u32::try_from(number).unwrap_or(u32::MAX)))
 }
 
 /// May the agent begin in `thread`, which stands, whatever filters it has? If that can't be known, it mayn't.
-pub(super) fn lets_begin(thread: i32, has_values: bool) -> bool {
+pub(super) fn lets_begin(thread: i32, further: &[i64]) -> bool {
     let Ok(filters) = filters(thread) else { return false };
     !filters.is_empty()
         && filters.iter().all(|filter| {
             let mut needed = NEEDED_TO_BEGIN.into_iter();
-            allows_tracing(filter, has_values)
+            allows_tracing(filter, further)
                 && needed.all(|number| allows(filter, u32::try_from(number).unwrap_or(u32::MAX)))
         })
 }

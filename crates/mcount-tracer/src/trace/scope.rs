@@ -1,6 +1,7 @@
 //! Which calls are recorded, and what of each.
 
 use super::agent::Kind;
+use super::counters::{self, CounterName};
 use super::given::GivenSignature;
 use super::processor::{LIBRARY_CALLS, PROBES, VALUES, missing};
 use super::waits;
@@ -8,6 +9,7 @@ use crate::pattern::Pattern;
 use globset::GlobMatcher;
 use mcount_agent::{class, flags};
 use mcount_trace::condition::Condition;
+use nix::libc;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
@@ -130,6 +132,8 @@ pub struct Scope {
     pub kernel: Vec<String>,
     /// How many calls of these, one in the other.
     pub kernel_depth: u32,
+    /// Which events of the processor are counted.
+    pub counters: Vec<CounterName>,
     /// Events of the kernel: its tracepoints, as `subsystem:name`, and page faults.
     pub events: Vec<Pattern>,
     /// Patterns that mean a function which was seen.
@@ -164,6 +168,7 @@ impl Default for Scope {
             system_calls: false,
             kernel: Vec::new(),
             kernel_depth: u32::MAX,
+            counters: Vec::new(),
             events: Vec::new(),
             known: Known::default(),
         }
@@ -192,7 +197,7 @@ impl Scope {
         ];
         match wanted.into_iter().find(|(is_wanted, is_there, _)| *is_wanted && !is_there) {
             Some((.., what)) => Err(io::Error::other(missing(what))),
-            None => Ok(()),
+            None => counters::check(&self.counters),
         }
     }
 
@@ -229,6 +234,7 @@ impl Scope {
     pub(super) fn is_more_than_patterns(&self) -> bool {
         self.is_limited()
             || self.has_values()
+            || !self.counters.is_empty()
             || self.min_duration != 0
             || self.sizes != Self::ANY_SIZE
             || self.entries
@@ -267,6 +273,14 @@ impl Scope {
     /// Are arguments or results recorded?
     pub(super) fn has_values(&self) -> bool {
         !(self.arguments.is_empty() && self.results.is_empty())
+    }
+
+    /// The system calls that the agent makes only for what is recorded of calls.
+    pub(super) fn further_system_calls(&self) -> Vec<i64> {
+        let of_counters = [libc::SYS_perf_event_open, libc::SYS_close];
+        let of_counters = of_counters.iter().filter(|_| !self.counters.is_empty());
+        let of_values = self.has_values().then_some(libc::SYS_process_vm_readv);
+        of_counters.copied().chain(of_values).collect()
     }
 
     /// Whether arguments and result of this function are recorded.
@@ -341,6 +355,7 @@ impl Scope {
             (self.untimed, flags::UNTIMED),
             (self.entries, flags::ENTRIES),
             (self.is_limited(), flags::LIMITED),
+            (!self.counters.is_empty(), flags::COUNTERS),
         ];
         all.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)
     }

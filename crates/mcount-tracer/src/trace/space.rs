@@ -2,6 +2,7 @@
 //! armed.
 
 use super::agent::{Agent, Kind, Symbols};
+use super::counters;
 use super::file::TraceFile;
 use super::markers;
 use super::modules::{Hook, Module};
@@ -350,10 +351,15 @@ pub(super) fn configuration(
     bias: u64,
     Recording { trace, scope }: Recording<'_>,
     is_attached: bool,
-) -> [(u64, u64); 7] {
+) -> Vec<(u64, u64)> {
     let attached = if is_attached { flags::ATTACHED } else { 0 };
     let in_memory = if trace.is_prepared_in_memory() { flags::IN_MEMORY } else { 0 };
-    [
+    let counters = counters::configured(&scope.counters).into_iter().zip(0..);
+    let counters = counters.flat_map(|(counter, place)| {
+        let at = config::COUNTERS + 16 * place;
+        [(at, counter.kind), (at + 8, counter.config)]
+    });
+    let fields = [
         (config::FLAGS, scope.flags() | code::flags() | attached | in_memory),
         (config::SHORTEST, trace.ticks_in(scope.min_duration)),
         (config::SHORTEST_WAIT, trace.ticks_in(scope.min_duration.max(waits::SHORTEST))),
@@ -361,7 +367,8 @@ pub(super) fn configuration(
         (config::BUDGET, scope.budget()),
         (config::DEPTH, scope.depth),
         (config::PAUSED, u64::from(scope.is_paused())),
-    ]
+    ];
+    fields.into_iter().chain(counters).collect()
 }
 
 /// Can code in one of these ranges jump to any place in the other, by a jump that goes so far?

@@ -116,8 +116,10 @@ fn add(
         event.push(b'"');
         inner = b",";
     }
+    let counted = values.counted(call).map(|all| values::counters_json(&all));
     let values = [
         (&b"\"arguments\":"[..], arguments.map(|all| values::arguments_json(&all))),
+        (b"\"counters\":", counted),
         (b"\"result\":", values.result(call).map(|value| values::result_json(&value))),
     ];
     for (key, value) in values.into_iter().filter_map(|(key, value)| Some((key, value?))) {

@@ -53,6 +53,7 @@ fn add(
         None => line.extend_from_slice(b",\"end\":null"),
     }
     let arguments = values.arguments(call);
+    let counted = values.counted(call).map(|counted| values::counters_json(&counted));
     let name = &names.function(call.function).text;
     if let Some(mark) = values.mark(call, arguments.as_deref(), name) {
         line.extend(b",\"mark\":");
@@ -65,6 +66,10 @@ fn add(
     if let Some(result) = values.result(call) {
         line.extend(b",\"result\":");
         line.extend(values::result_json(&result).as_bytes());
+    }
+    if let Some(counted) = counted {
+        line.extend(b",\"counters\":");
+        line.extend(counted.as_bytes());
     }
 }
 

@@ -233,6 +233,9 @@ impl<W: Write> File<'_, '_, '_, W> {
                 let name = if one.name.is_empty() { format!("{at}") } else { one.name.clone() };
                 annotate(&mut event, &name, &values::text(&one.value));
             }
+            for (name, counted) in self.values.known_counts(call) {
+                annotate(&mut event, &name, &counted);
+            }
         } else {
             if let Some(how) = call.how.filter(|how| *how != End::Return) {
                 annotate(&mut event, "end", end_name(how));

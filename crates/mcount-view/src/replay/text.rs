@@ -38,8 +38,8 @@ pub(super) fn print(
         graph.ends_before(&call)?;
         graph.begin(call)?;
     }
-    while let Some(Reverse(Ending { call, .. })) = graph.open.pop() {
-        graph.end(&call)?;
+    while let Some(Reverse(Ending { call, counted, .. })) = graph.open.pop() {
+        graph.end(&call, &counted)?;
     }
     graph.release()
 }
@@ -50,6 +50,8 @@ struct Ending {
     /// How many calls were printed before it.
     count: u64,
     call: Call,
+    /// What was counted in it, as it's printed.
+    counted: String,
 }
 
 impl Ending {
@@ -102,19 +104,22 @@ impl<W: Write> Graph<'_, '_, '_, W> {
             if first.end > next.start || first.end == next.start && is_within {
                 return Ok(());
             }
-            let Some(Reverse(Ending { call, .. })) = self.open.pop() else { return Ok(()) };
-            self.end(&call)?;
+            let Some(Reverse(Ending { call, counted, .. })) = self.open.pop() else {
+                return Ok(());
+            };
+            self.end(&call, &counted)?;
         }
         Ok(())
     }
 
     fn begin(&mut self, call: Call) -> io::Result<()> {
         self.release()?;
+        let arguments = self.values.arguments(&call);
         if let Some(end) = call.end {
-            self.open.push(Reverse(Ending { end, count: self.count, call }));
+            let counted = values::counters(self.values.counted(&call));
+            self.open.push(Reverse(Ending { end, count: self.count, call, counted }));
         }
         self.count += 1;
-        let arguments = self.values.arguments(&call);
         let name = &self.names.function(call.function).text;
         let mark = self.values.whole_mark(&call, arguments.as_deref(), name);
         let arguments = mark.or_else(|| arguments.map(|all| values::arguments(&all)));
@@ -145,7 +150,7 @@ impl<W: Write> Graph<'_, '_, '_, W> {
     }
 
     /// Prints the end of a call.
-    fn end(&mut self, call: &Call) -> io::Result<()> {
+    fn end(&mut self, call: &Call, counted: &str) -> io::Result<()> {
         if self.values.is_mark(call) {
             // It's a line, if there isn't one already, and encloses nothing.
             let is_held = self.held.as_ref().is_some_and(|(held, _)| held == call);
@@ -164,7 +169,7 @@ impl<W: Write> Graph<'_, '_, '_, W> {
             if let Some(how) = how {
                 write!(self.out, " /* {how} */")?;
             }
-            return writeln!(self.out, "{}", self.source(call));
+            return writeln!(self.out, "{counted}{}", self.source(call));
         }
         self.release()?;
         if let Some(level) = self.levels.get_mut(call.thread) {
@@ -172,8 +177,8 @@ impl<W: Write> Graph<'_, '_, '_, W> {
         }
         self.prefix(&Event { call, at: end.unwrap_or(start), duration })?;
         match how {
-            Some(how) => writeln!(self.out, "}}{result} /* {name}: {how} */"),
-            None => writeln!(self.out, "}}{result} /* {name} */"),
+            Some(how) => writeln!(self.out, "}}{result} /* {name}: {how} */{counted}"),
+            None => writeln!(self.out, "}}{result} /* {name} */{counted}"),
         }
     }
 

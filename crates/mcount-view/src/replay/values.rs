@@ -1,6 +1,7 @@
 //! Arguments and results as they're printed: as in C for people, and as JSON.
 
 use super::{json_string, printable};
+use crate::words::grouped;
 use mcount_trace::{Call, Field, MORE, Named, Trace, Value, Values};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -15,7 +16,7 @@ pub(crate) struct Waker {
 }
 
 /// The arguments and results that a trace has, for calls in the order of starts.
-pub(crate) struct Recorded<'t>(Option<Values<'t>>, Threads);
+pub(crate) struct Recorded<'t>(Option<Values<'t>>, Threads, Vec<String>);
 
 /// The places of threads in a trace, by the numbers of process and thread. Of several, the last one counts.
 type Threads = HashMap<(u64, u64), usize>;
@@ -25,12 +26,27 @@ impl<'t> Recorded<'t> {
         let values = trace.has_values().then(|| trace.values());
         let threads = trace.threads.iter().enumerate().filter(|_| values.is_some());
         let threads = threads.map(|(at, one)| ((one.pid.into(), one.tid.into()), at)).collect();
-        Self(values, threads)
+        let counters = values.as_ref().map(Values::counters).unwrap_or_default();
+        Self(values, threads, counters)
     }
 
     /// The arguments of a call, if they were recorded.
     pub(crate) fn arguments(&mut self, call: &Call) -> Option<Vec<Named>> {
         self.0.as_mut()?.arguments(call)
+    }
+
+    /// What was counted in a call, with the names of counters, if anything was. It's asked for after the arguments of the call.
+    pub(super) fn counted(&mut self, call: &Call) -> Option<Vec<(&str, Option<u64>)>> {
+        let Self(values, _, names) = self;
+        let values = values.as_mut().filter(|_| !names.is_empty())?;
+        let counted = values.counted(call)?;
+        Some(names.iter().map(String::as_str).zip(counted).collect())
+    }
+
+    /// The same without what isn't known, as text.
+    pub(super) fn known_counts(&mut self, call: &Call) -> Vec<(String, String)> {
+        let all = self.counted(call).into_iter().flatten();
+        all.filter_map(|(name, counted)| Some((name.to_owned(), counted?.to_string()))).collect()
     }
 
     /// The text of a marker, if the call of `name` with these arguments is one.
@@ -97,6 +113,25 @@ impl<'t> Recorded<'t> {
     pub(super) fn result(&self, call: &Call) -> Option<Value> {
         self.0.as_ref()?.result(call)
     }
+}
+
+/// What was counted in a call, as text; empty if nothing was.
+pub(super) fn counters(counted: Option<Vec<(&str, Option<u64>)>>) -> String {
+    let known = counted.unwrap_or_default().into_iter();
+    let known = known
+        .filter_map(|(name, number)| Some(format!("{} {}", grouped(number?), printable(name))));
+    let all: Vec<String> = known.collect();
+    if all.is_empty() { String::new() } else { format!(" /* {} */", all.join(", ")) }
+}
+
+/// The same as JSON.
+pub(super) fn counters_json(counted: &[(&str, Option<u64>)]) -> String {
+    let number =
+        |number: &Option<u64>| number.map_or_else(|| "null".to_owned(), |one| one.to_string());
+    let one = |(name, counted): &(&str, Option<u64>)| {
+        format!("{}:{}", json_string(name), number(counted))
+    };
+    format!("{{{}}}", counted.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
 /// Is it what functions return that failed: a number below 0, no address, or an address or a size that's the negated number

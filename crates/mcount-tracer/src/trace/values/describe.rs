@@ -14,6 +14,8 @@ pub(super) enum Role {
     Result = 2,
     /// The only argument, and the function's calls are markers.
     Mark = 3,
+    /// A counter, when a call begins and when it ends.
+    Counter = 7,
 }
 
 /// The description of the values of one function.
@@ -32,6 +34,16 @@ impl Description {
         self.values.push(role as u8);
         name_of(&mut self.values, name);
         if is_recorded { kind_of(&mut self.values, kind) } else { self.values.push(kind::NONE) }
+    }
+
+    /// The function that it's of.
+    pub(super) fn function(&self) -> u32 {
+        self.function
+    }
+
+    /// Puts what another one describes before what this one does.
+    pub(super) fn prepend(&mut self, other: &Self) {
+        self.values.splice(0..0, other.values.iter().copied());
     }
 
     /// The entry in the trace.

@@ -6,6 +6,7 @@
 //! is read by `targets.rs`, and by `library.rs` for vectors and the like; `shape.rs` says how it's copied.
 
 mod conditions;
+mod counted;
 mod describe;
 mod dwarf;
 mod entries;
@@ -80,10 +81,22 @@ pub(super) fn prepare(
     scope: &Scope,
     enumerations: &mut u32,
 ) -> Found {
-    let wanted = wanted(module, scope);
     let mut found = Found::default();
     marks::prepare(module, &mut found, scope);
-    let Some(rules) = processor::VALUES.filter(|_| !wanted.is_empty()) else { return found };
+    add_values(module, file, scope, (&mut found, enumerations));
+    counted::prepare(module, &mut found, scope);
+    found
+}
+
+/// Gives functions whose arguments and results are wanted what copies these.
+fn add_values(
+    module: &mut Module,
+    file: &Path,
+    scope: &Scope,
+    (found, enumerations): (&mut Found, &mut u32),
+) {
+    let wanted = wanted(module, scope);
+    let Some(rules) = processor::VALUES.filter(|_| !wanted.is_empty()) else { return };
     let is_given = wanted.iter().all(|one| one.given.is_some_and(|given| !one.needs_more(given)));
     let subject = (!is_given).then(|| Subject::open(file, &Search::default(), true).ok()).flatten();
     let sections = subject.as_ref().and_then(|subject| Sections::load(subject.debug()));
@@ -131,7 +144,6 @@ pub(super) fn prepare(
     found.enumerations = reader.map(Reader::enumerations).unwrap_or_default();
     *enumerations += u32::try_from(found.enumerations.len()).unwrap_or(0);
     found.notes.extend(missing.notes(module));
-    found
 }
 
 /// The names of enumerations, by their numbers.
@@ -168,6 +180,21 @@ impl<'s> ForConditions<'s> {
 
 /// What is copied of the calls of a library function, and the description of that, if the user says what its values are.
 pub(super) fn of_library(
+    scope: &Scope,
+    names: (&str, &str, &str),
+    (number, is_counted): (u32, bool),
+) -> Option<(Recipe, Description)> {
+    let known = given_of_library(scope, names, number);
+    if scope.counters.is_empty() || !is_counted {
+        return known;
+    }
+    let (mut recipe, mut description) =
+        known.unwrap_or_else(|| (Recipe::default(), Description::new(number)));
+    counted::add(&mut recipe, &mut description, &scope.counters);
+    Some((recipe, description))
+}
+
+fn given_of_library(
     scope: &Scope,
     (name, symbol, module): (&str, &str, &str),
     number: u32,
@@ -323,13 +350,15 @@ fn beginnings(hook: &Hook) -> impl Iterator<Item = u64> {
     processor::beginnings(hook.function, hook.site, hook.size)
 }
 
+/// Does it have calls of the function that it's at the beginning of?
+fn has_calls(hook: &Hook) -> bool {
+    let has_site = !hook.is_mark && !hook.is_instrumented && hook.marker().is_none();
+    hook.is_wanted && has_site
+}
+
 fn wanted<'s>(module: &Module, scope: &'s Scope) -> Vec<Wanted<'s>> {
     let path = module.path.to_string_lossy();
-    let is_meant = |hook: &Hook| {
-        let has_site = !hook.is_mark && !hook.is_instrumented && hook.marker().is_none();
-        hook.is_wanted && has_site
-    };
-    let hooks = module.hooks.iter().enumerate().filter(|(_, hook)| is_meant(hook));
+    let hooks = module.hooks.iter().enumerate().filter(|(_, hook)| has_calls(hook));
     let wanted = hooks.map(|(at, hook)| {
         let name = crate::names::name_of(&hook.name, true);
         let (arguments, result) = scope.values(&name, &hook.name, &path);

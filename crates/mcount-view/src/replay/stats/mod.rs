@@ -2,6 +2,7 @@
 //! how long that took.
 
 mod collect;
+mod counted;
 mod durations;
 mod groups;
 mod holders;
@@ -16,6 +17,7 @@ use super::visit::visit_all;
 use super::waits::Waits;
 use super::{Names, Selection};
 use collect::{Collector, Row, Subject};
+use counted::Counted;
 use groups::{Group, Groups};
 use mcount_trace::Trace;
 use std::io::{self, Write};
@@ -125,10 +127,15 @@ pub fn print(
         return Ok(groups.into_warnings());
     }
     let found = collect(of, progress);
-    let rows = found.rows.iter().zip(groups.all()).filter(|(row, _)| row.calls() > 0);
+    let counted = Counted::of(of, progress);
+    let rows = found.rows.iter().zip(groups.all()).enumerate();
+    let rows = rows.filter(|(_, (row, _))| row.calls() > 0);
     let is_timed = trace.has_times() && !trace.header.has_only_entries;
     let is_split = is_timed && waits.is_known();
-    let new = |(row, group)| Printed::new(row, group, is_timed, is_split);
+    let new = |(place, (row, group))| Printed {
+        counted: counted.get(place),
+        ..Printed::new(row, group, is_timed, is_split)
+    };
     let mut rows: Vec<Printed<'_>> = rows.map(new).collect();
     rows.sort_by(|a, b| {
         let value = |row: &Printed<'_>| row.value(manner.sort, is_text);
@@ -146,11 +153,13 @@ pub fn print(
                     summary::Summary { of, rows: &rows, found: &found, short: &short, is_timed };
                 summary.write(&mut out, missing(trace))?;
             }
-            print::text(&mut out, manner, &rows, &short)?;
+            print::text(&mut out, manner, (&rows, &counted.names), &short)?;
         }
         StatsFormat::Jsonl | StatsFormat::Csv => {
             let numbers: Vec<_> = rows.iter().map(print::Numbers::of).collect();
-            print::for_programs(&mut out, manner, &print::names_of_times(), &numbers)?;
+            let names = print::names_of_counters(&counted.names);
+            let names = print::names_of_times().into_iter().chain(names.iter().map(String::as_str));
+            print::for_programs(&mut out, manner, &names.collect::<Vec<_>>(), &numbers)?;
         }
     }
     out.flush()?;
@@ -216,13 +225,15 @@ struct Printed<'g> {
     times: Option<[u64; 7]>,
     /// Of the time in these calls alone, running and waiting; none if the trace doesn't know.
     split: Option<[u64; 2]>,
+    /// What each counter says, in all and in these calls alone.
+    counted: Vec<Option<[u64; 2]>>,
     group: &'g Group<'g>,
 }
 
 impl<'g> Printed<'g> {
     fn new(row: &Row, group: &'g Group<'g>, is_timed: bool, is_split: bool) -> Self {
         let (times, split) = (is_timed.then(|| row.times()), is_split.then(|| row.split()));
-        Self { calls: row.calls(), times, split, group }
+        Self { calls: row.calls(), times, split, counted: Vec::new(), group }
     }
 
     /// What rows with more of it come first by. In text, the time in a function alone is what it ran and waited.

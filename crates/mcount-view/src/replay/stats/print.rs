@@ -4,7 +4,7 @@ use super::{By, Column, Group, Manner, Printed, StatsFormat};
 use crate::replay::short::{ShortNames, cut};
 use crate::replay::time::Duration;
 use crate::replay::{csv::io_error, json_string};
-use crate::words::printable;
+use crate::words::{grouped, printable};
 use serde_json::json;
 use std::io::{self, Write};
 
@@ -28,6 +28,9 @@ fn headings(by: By) -> &'static [&'static str] {
 
 /// How wide a column of numbers is, with the space behind it.
 const WIDTH: usize = 11;
+
+/// How wide a counter's columns are at least.
+const COUNTER: usize = 15;
 
 /// Names have so much room before columns are left out for them.
 const NAME: usize = 32;
@@ -76,7 +79,7 @@ fn columns(manner: Manner, is_split: bool, longest: usize) -> Vec<Column> {
 pub(super) fn text(
     out: &mut impl Write,
     manner: Manner,
-    rows: &[Printed<'_>],
+    (rows, counters): (&[Printed<'_>], &[String]),
     short: &ShortNames,
 ) -> io::Result<()> {
     let name = |row: &Printed<'_>| match row.group.function() {
@@ -86,10 +89,21 @@ pub(super) fn text(
     let names: Vec<String> = rows.iter().map(name).collect();
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let is_split = rows.iter().any(|row| row.split.is_some());
+    let of_counters: usize = counters.iter().map(|name| 2 * COUNTER.max(name.len() + 6)).sum();
+    let manner =
+        Manner { width: manner.width.map(|width| width.saturating_sub(of_counters)), ..manner };
     let columns = columns(manner, is_split, longest);
     let room = manner.width.map(|width| width.saturating_sub(columns.len() * WIDTH));
     for column in &columns {
         write!(out, "{:>10} ", heading(*column, manner.by))?;
+    }
+    let counters = counters.iter().flat_map(|name| {
+        let name = printable(name).to_uppercase();
+        [format!("SELF {name}"), name].into_iter().rev()
+    });
+    let counters: Vec<String> = counters.collect();
+    for name in &counters {
+        write!(out, "{name:>COUNTER$} ")?;
     }
     writeln!(out, "{}", heading(Column::Name, manner.by))?;
     for (row, name) in rows.iter().zip(&names) {
@@ -99,6 +113,12 @@ pub(super) fn text(
                 _ if row.times.is_none() => write!(out, "{:>10} ", "-")?,
                 _ => write!(out, "{} ", Duration(row.value(*column, true)))?,
             }
+        }
+        let counted =
+            row.counted.iter().flat_map(|pair| pair.map_or([None; 2], |pair| pair.map(Some)));
+        for (number, name) in counted.zip(&counters) {
+            let width = COUNTER.max(name.chars().count());
+            write!(out, "{:>width$} ", number.map_or_else(|| "-".to_owned(), grouped))?;
         }
         writeln!(out, "{}", cut(name, room.unwrap_or(usize::MAX)))?;
     }
@@ -116,13 +136,21 @@ impl<'g> Numbers<'g> {
     pub(super) fn of(row: &Printed<'g>) -> Self {
         let times = row.times.map_or([None; TIMES.len()], |times| times.map(Some));
         let split = row.split.map_or([None; SPLIT.len()], |split| split.map(Some));
-        Self { group: row.group, calls: row.calls, times: times.into_iter().chain(split).collect() }
+        let counted =
+            row.counted.iter().flat_map(|pair| pair.map_or([None; 2], |pair| pair.map(Some)));
+        let times = times.into_iter().chain(split).chain(counted).collect();
+        Self { group: row.group, calls: row.calls, times }
     }
 }
 
 /// The names of what [`Numbers::of`] has.
 pub(super) fn names_of_times() -> Vec<&'static str> {
     TIMES.into_iter().chain(SPLIT).collect()
+}
+
+/// The names of what counters say, which follow these.
+pub(super) fn names_of_counters(counters: &[String]) -> Vec<String> {
+    counters.iter().flat_map(|name| [name.clone(), format!("self_{name}")]).collect()
 }
 
 /// Prints rows in the format that is asked for, if it's one for programs. `names` are those of times.
