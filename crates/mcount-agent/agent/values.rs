@@ -22,7 +22,7 @@ use mcount_layout as trace;
 use mcount_recorder::abi::Recipe;
 use mcount_recorder::abi::flags::{ENTRIES, UNTIMED, VALUES};
 use mcount_recorder::abi::recipe::{self, KEPT};
-use mcount_recorder::block::Block;
+use mcount_recorder::block::{Block, put};
 use mcount_recorder::numbers::{HAS_MORE, RETURN, has};
 use mcount_recorder::pad_table::returned_to;
 use mcount_recorder::payload::{MOST, Values};
@@ -329,7 +329,7 @@ unsafe fn take_back(block: *mut Block, start: u64) {
                 && high == start
             {
                 for record in (0..count).rev() {
-                    thread::put(at + 16 * record, 0, 0);
+                    put(at + 16 * record, 0, 0);
                 }
                 // A signal handler that has recorded something meanwhile finds its place taken, and zeroes before it.
                 let place = AtomicU64::from_ptr(&raw mut (*block).head);

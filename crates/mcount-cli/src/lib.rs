@@ -1,6 +1,6 @@
 //! The binaries `mcount` and `recordmcount`: arguments and printing. Nothing else imports this crate.
 
-use mcount_store::{archive, commit, files, inputs, signals, unpack, words};
+use mcount_store::{archive, commit, files, inputs, signals, temporary, unpack, words};
 use mcount_symbols::{btf, contents, debug, names, pattern};
 #[cfg(can_trace)]
 use mcount_tracer::trace;

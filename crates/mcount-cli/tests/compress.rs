@@ -147,3 +147,23 @@ fn a_program_whose_trace_is_compressed() {
     let stats = mcount(&room, &["stats", "--format", "csv", "p.mcount"]);
     assert!(stats.stdout.contains("20000"), "{}", stats.stdout);
 }
+
+/// A device stays one.
+#[test]
+fn a_pipe_is_written_as_it_is() {
+    use std::os::unix::fs::FileTypeExt;
+    let room = Room::new().unwrap();
+    room.put("t.mcount", &sample()).unwrap();
+    let pipe = room.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || testkit::files::read(&pipe).unwrap()
+    });
+    let outcome = mcount(&room, &["compress", "--output", "pipe", "t.mcount"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let piped = reader.join().unwrap();
+    assert_eq!(mcount(&room, &["compress", "--output", "file", "t.mcount"]).code, Some(0));
+    assert!(piped == room.get("file").unwrap());
+    assert!(pipe.metadata().unwrap().file_type().is_fifo());
+}

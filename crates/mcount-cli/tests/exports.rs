@@ -163,6 +163,17 @@ fn a_file_has_what_is_printed() {
         let to_device = ["replay", "--format", format, "-o", "/dev/stdout", "t.mcount"];
         assert_eq!(room.run(program, &to_device).unwrap().stdout, printed.stdout, "{format}");
     }
+    // A link stays, whether there's a file or not, and a file without a name is written, too.
+    std::os::unix::fs::symlink("y", room.path("link")).unwrap();
+    for _ in 0..2 {
+        let through = room.run(Path::new(MCOUNT), &["replay", "-o", "link", "t.mcount"]).unwrap();
+        assert_eq!(through.code, Some(0), "{through:?}");
+        assert!(room.path("link").is_symlink() && room.path("y").is_file());
+    }
+    let shell = "exec 3> gone; rm gone; ln -s /proc/self/fd/3 three; \"$0\" replay -o three t.mcount && wc -c < /proc/self/fd/3";
+    let gone = room.run(Path::new("sh"), &["-c", shell, MCOUNT]).unwrap();
+    assert_eq!(gone.stdout.trim(), room.get("y").unwrap().len().to_string(), "{gone:?}");
+    assert!(room.path("three").is_symlink());
     let nowhere = ["replay", "-o", "none/x", "t.mcount"];
     let outcome = room.run(Path::new(MCOUNT), &nowhere).unwrap();
     assert_eq!(outcome.code, Some(2), "{outcome:?}");

@@ -465,3 +465,54 @@ fn a_real_trace_of_many_chunks() {
     ];
     assert_eq!(counts.into_iter().collect::<Vec<_>>(), expected);
 }
+
+/// What was being written goes, if a signal ends it.
+#[test]
+fn an_interruption_leaves_nothing_half_written() {
+    let mut writer = Writer::new();
+    let (thread, function) = (writer.thread(1, 1), writer.function("/bin/x", "work"));
+    for start in (0..12_000_000).step_by(20) {
+        writer.call(thread, function).from(start).to(start + 9).slot(TOP).end(End::Return);
+    }
+    let room = Room::new().unwrap();
+    room.put("t.mcount", &writer.finish()).unwrap();
+    for (format, signal) in [("uftrace", "INT"), ("jsonl", "TERM"), ("parquet", "INT")] {
+        let folder = room.path(format);
+        std::fs::create_dir(&folder).unwrap();
+        let out = folder.join("out");
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command
+            .args(["replay", "--format", format, "--output"])
+            .arg(&out)
+            .arg(room.path("t.mcount"));
+        let mut child = command.spawn().unwrap();
+        let count = || std::fs::read_dir(&folder).unwrap().count();
+        while count() == 0 && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let id = child.id().to_string();
+        let _ = std::process::Command::new("kill").args(["-s", signal, &id]).status();
+        let ended = child.wait().unwrap();
+        // If it was quicker, all is there.
+        let expected = usize::from(ended.success());
+        assert_eq!(count(), expected, "{format}: {ended}");
+    }
+}
+
+/// The trace that is read isn't written over.
+#[test]
+fn no_trace_is_written_over_by_what_is_made_of_it() {
+    let room = Room::new().unwrap();
+    let trace = sample().finish();
+    room.put("t.mcount", &trace).unwrap();
+    std::os::unix::fs::symlink("t.mcount", room.path("link")).unwrap();
+    for output in ["t.mcount", "./t.mcount", "link"] {
+        for command in [&["replay", "--format", "jsonl"][..], &["report"]] {
+            let arguments = [command, &["--output", output, "t.mcount"]].concat();
+            let outcome = room.run(Path::new(env!("CARGO_BIN_EXE_mcount")), &arguments).unwrap();
+            assert_eq!(outcome.code, Some(2), "{outcome:?}");
+            assert!(outcome.stderr.ends_with("is the file that is read: choose another name\n"));
+            assert_eq!(room.get("t.mcount").unwrap(), trace);
+        }
+    }
+}

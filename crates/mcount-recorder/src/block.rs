@@ -1,5 +1,7 @@
 //! The block of a thread: what `%gs` points to, or in a library what a word of thread-local storage does.
 
+use crate::places::store;
+
 /// The data of a thread; `x86_64.s` has the offsets that it uses, and `assembly.rs` compares them.
 #[derive(Debug)]
 #[repr(C)]
@@ -79,4 +81,17 @@ impl Block {
         kept: 0,
         kept_size: 0,
     };
+}
+
+/// Writes a record: its second word first, so that nobody finds half of it.
+///
+/// # Safety
+///
+/// `at` is the address of a record in a chunk of this thread.
+pub unsafe fn put(at: u64, first: u64, second: u64) {
+    // SAFETY: the caller promises that `at` is a record in a chunk of this thread.
+    unsafe {
+        (at as *mut u64).add(1).write_volatile(second);
+        store(at as *mut u64, first);
+    }
 }

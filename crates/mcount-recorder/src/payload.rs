@@ -1,6 +1,7 @@
 //! The recorded arguments or result of one call: bytes, and the records that they become.
 
-use crate::{layout as trace, thread};
+use crate::block::put;
+use crate::layout as trace;
 
 pub use crate::abi::recipe::{MOST, TEXT_MOST as TEXT};
 
@@ -102,10 +103,10 @@ impl Values {
             let low =
                 (word as u64 & !0xffff_ffff) | trace::special::BYTES << trace::special::KIND_SHIFT;
             // SAFETY: the caller promises that there's room for these records at `at`.
-            unsafe { thread::put(at + 16 * number, low, (word >> 64) as u64) };
+            unsafe { put(at + 16 * number, low, (word >> 64) as u64) };
         }
         let value = function & 0xff_ffff | (count - 1) << 24;
         // SAFETY: the caller promises that there's room for these records at `at`.
-        unsafe { thread::put(at, value << 32 | kind << trace::special::KIND_SHIFT, start) };
+        unsafe { put(at, value << 32 | kind << trace::special::KIND_SHIFT, start) };
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::abi::class::WAITS;
 use crate::abi::flags::COUNTERS;
-use crate::block::Block;
+use crate::block::{Block, put};
 use crate::chunks::drop_call;
 use crate::host::Host;
 use crate::numbers::{HAS_MORE, UNWOUND, has};
 use crate::places::SHIFT;
-use crate::thread::{SHORTS, low_bits, new_room, now, put, take_records};
+use crate::thread::{SHORTS, low_bits, new_room, now, take_records};
 use crate::{layout as trace, shadow};
 
 /// Records that function `id` was entered.

@@ -4,11 +4,11 @@
 //! thread number, chunk and shadows are then its own as well.
 
 use crate::abi::flags::{ENTRIES, UNTIMED};
-use crate::block::Block;
+use crate::block::{Block, put};
 use crate::chunks::{self, drop_call};
 use crate::host::Host;
 use crate::numbers::has;
-use crate::places::{PIECE, SHIFT, store};
+use crate::places::{PIECE, SHIFT};
 use crate::shadow::{self, Pieces};
 use crate::shares::{self, Shares, Wanted};
 use crate::{layout as trace, sys};
@@ -446,19 +446,6 @@ pub(crate) unsafe fn new_room<H: Host>(block: *mut Block, least: u64) -> Option<
         chunks::release(left as *mut u8);
     }
     Some(())
-}
-
-/// Writes a record: its second word first, so that nobody finds half of it.
-///
-/// # Safety
-///
-/// `at` is the address of a record in a chunk of this thread.
-pub unsafe fn put(at: u64, first: u64, second: u64) {
-    // SAFETY: the caller promises that `at` is a record in a chunk of this thread.
-    unsafe {
-        (at as *mut u64).add(1).write_volatile(second);
-        store(at as *mut u64, first);
-    }
 }
 
 /// The part of a slot's address in a record.

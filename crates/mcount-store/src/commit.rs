@@ -265,7 +265,11 @@ fn put(path: &Path, like: Like<'_>, parts: &[&[u8]], writes: &[Write]) -> io::Re
 }
 
 /// Where the symbolic links at `path` lead, so that they stay. There may be no file.
-fn follow(path: &Path) -> io::Result<PathBuf> {
+///
+/// # Errors
+///
+/// They lead in a circle.
+pub fn follow(path: &Path) -> io::Result<PathBuf> {
     // As many as Linux follows.
     const LINKS: usize = 40;
     let mut path = path.to_owned();

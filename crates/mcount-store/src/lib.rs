@@ -8,5 +8,6 @@ pub mod commit;
 pub mod files;
 pub mod inputs;
 pub mod signals;
+pub mod temporary;
 pub mod unpack;
 pub mod words;

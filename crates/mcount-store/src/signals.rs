@@ -10,8 +10,9 @@
 //! `children`.
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, raise};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::{fs, thread};
 
 /// The signals that a terminal, a shell or make sends to end a process. SIGKILL can't be blocked. The
 /// next run cleans up after it.
@@ -57,10 +58,30 @@ fn ending() -> SigSet {
     ENDING.into_iter().collect()
 }
 
+/// What goes when a signal ends the process, the oldest first.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// If a signal ends the process, this file or folder goes.
+pub(crate) fn remove_at_end(path: &Path) {
+    unfinished().push(path.to_owned());
+}
+
+/// It stays.
+pub(crate) fn stays_at_end(path: &Path) {
+    unfinished().retain(|one| one != path);
+}
+
 /// Waits for signals, and then ends the process by them.
 fn wait() {
     while let Ok(signal) = ending().wait() {
         let _no_commit = no_commit();
+        for path in unfinished().drain(..).rev() {
+            let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        }
         let one = SigSet::from(signal);
         let _ = one.thread_unblock();
         let _ = raise(signal);

@@ -133,8 +133,11 @@ pub(crate) fn resolve(
     if !thread.extras.iter().any(Raw::is_pending) {
         return;
     }
-    for raw in thread.extras.iter_mut().filter(|raw| raw.is_open()) {
-        if let Some((end, how)) = limit(raw.start) {
+    for raw in thread.extras.iter_mut().filter(|raw| raw.is_pending()) {
+        // Of one that was left, another thread may have told, much later.
+        if let Some((end, how)) =
+            limit(raw.start).filter(|(end, _)| raw.is_open() || *end < raw.end)
+        {
             raw.end_by(end, how);
         }
     }

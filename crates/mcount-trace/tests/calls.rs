@@ -522,3 +522,17 @@ fn ticks_become_nanoseconds() {
         assert_eq!(trace.nanoseconds(999), 0);
     }
 }
+
+/// A thread ends in a call, and another one with the same stack tells of that much later.
+#[test]
+fn a_call_ends_with_its_thread() {
+    let mut writer = Writer::new();
+    let (first, second) = (writer.thread(1, 2), writer.thread(1, 3));
+    writer.call(first, 1).from(12).to(14).slot(TOP - 64).end(End::Return);
+    writer.call(second, 1).from(10).to(100).slot(TOP).owner(first).end(End::Unwound);
+    writer.thread_end(1, 2, 20);
+    let bytes = writer.finish();
+    let trace = Trace::parse(&bytes).unwrap();
+    let found: Vec<_> = trace.calls().map(|call| (call.start, call.end, call.how)).collect();
+    assert_eq!(found, [(10, Some(20), Some(End::Unwound)), (12, Some(14), Some(End::Return))]);
+}

@@ -1,6 +1,6 @@
 //! Shows traces: prints their calls, statistics of functions, comparisons of builds, pages, and the formats of other tools.
 
-use mcount_store::{commit, files, words};
+use mcount_store::{commit, files, temporary, words};
 use mcount_symbols::{debug, names, pattern};
 
 pub mod compare;

@@ -1,12 +1,15 @@
 //! Compressing traces, and undoing that: block by block on all processors, written in order beside the file and then
 //! put in its place. So are other files that are made of a trace.
 
+use crate::commit::follow;
 use crate::files::Input;
+use crate::temporary::Temporary;
 use mcount_trace::{Packed, Packer, is_packed};
 use rayon::prelude::*;
+use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use tempfile::NamedTempFile;
 
 /// Blocks that are worked on at a time.
 const BATCH: usize = 256;
@@ -19,8 +22,7 @@ const BATCH: usize = 256;
 pub fn compress(path: &Path, output: &Path) -> io::Result<()> {
     let input = Input::open(path)?;
     let packer = Packer::new(input.bytes()).map_err(io::Error::other)?;
-    write_beside(path, output, |file| {
-        let mut out = BufWriter::new(file);
+    write_file(path, output, &mut |out| {
         out.write_all(&packer.head())?;
         let mut sizes = Vec::with_capacity(packer.blocks());
         for batch in batches(packer.blocks()) {
@@ -31,8 +33,7 @@ pub fn compress(path: &Path, output: &Path) -> io::Result<()> {
             }
             input.give_back();
         }
-        out.write_all(&packer.table(&sizes))?;
-        out.flush()
+        out.write_all(&packer.table(&sizes))
     })
 }
 
@@ -54,8 +55,7 @@ pub fn decompress(path: &Path, output: &Path) -> io::Result<()> {
     if packed.is_cut_off() {
         return Err(io::Error::other("a compressed trace that was cut off"));
     }
-    write_beside(path, output, |file| {
-        let mut out = BufWriter::new(file);
+    write_file(path, output, &mut |out| {
         for batch in batches(packed.blocks()) {
             let blocks: Vec<_> = batch.into_par_iter().map(|number| packed.block(number)).collect();
             for block in blocks {
@@ -66,7 +66,7 @@ pub fn decompress(path: &Path, output: &Path) -> io::Result<()> {
             }
             input.give_back();
         }
-        out.flush()
+        Ok(())
     })
 }
 
@@ -74,38 +74,61 @@ fn batches(blocks: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     (0..blocks).step_by(BATCH).map(move |first| first..(first + BATCH).min(blocks))
 }
 
-/// Lets `write` write a new file, which those can read who can read `path`, and puts it in the place of `output`.
+/// Has `write` write the file at `output`, completely or not at all; a device or a pipe directly. A user that may
+/// read the file at `path` may read it. Symbolic links stay.
 ///
 /// # Errors
 ///
-/// Those of `write`, or the file can't be written. Then `output` is as it was.
-pub fn write_beside(
+/// It can't be written, or those of `write`.
+pub fn write_file(
     path: &Path,
     output: &Path,
-    write: impl FnOnce(&mut NamedTempFile) -> io::Result<()>,
+    write: &mut dyn FnMut(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> io::Result<()> {
-    // Symbolic links stay.
-    let output = output.canonicalize().unwrap_or_else(|_| output.to_owned());
+    let there = output.metadata();
+    let is_device = there.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
+    let place = output.canonicalize();
+    // A file without a name can't be replaced: /dev/stdout may lead to one.
+    if is_device || there.is_ok() && place.is_err() {
+        return write(&mut OpenOptions::new().write(true).truncate(!is_device).open(output)?);
+    }
+    let output = match place {
+        Ok(place) => place,
+        Err(_) => follow(output)?,
+    };
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
-    write(&mut file)?;
-    file.as_file().set_permissions(path.metadata()?.permissions())?;
-    file.persist(output).map(drop).map_err(|error| error.error)
+    let file = Temporary::in_folder(folder.unwrap_or(Path::new(".")))?;
+    let mut out = BufWriter::new(file.file());
+    write(&mut out)?;
+    out.flush()?;
+    drop(out);
+    file.file().set_permissions(path.metadata()?.permissions())?;
+    file.keep(&output)
 }
 
-/// Has `print` write the file at `path`, completely or not at all; a device or a pipe directly. A user that may
-/// read the `trace` may read it.
+/// The same for what is made of the file at `path`, and mustn't take its place.
 ///
 /// # Errors
 ///
-/// It can't be written, or those of `print`.
-pub fn write_file(
-    trace: &Path,
+/// As there, or `output` is that file.
+pub fn write_of(
     path: &Path,
-    print: &mut dyn FnMut(&mut (dyn io::Write + Send)) -> io::Result<()>,
+    output: &Path,
+    write: &mut dyn FnMut(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> io::Result<()> {
-    if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        return print(&mut std::fs::OpenOptions::new().write(true).open(path)?);
+    is_other(path, output)?;
+    write_file(path, output, write)
+}
+
+/// # Errors
+///
+/// `output` is the file at `path`, which is read.
+pub fn is_other(path: &Path, output: &Path) -> io::Result<()> {
+    let place = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    match place(output) {
+        Some(there) if place(path) == Some(there) => {
+            Err(io::Error::other("is the file that is read: choose another name"))
+        }
+        _ => Ok(()),
     }
-    write_beside(trace, path, |file| print(&mut io::BufWriter::new(file.as_file_mut())))
 }

@@ -35,8 +35,8 @@ pub(super) struct CallsArgs {
     /// Leave these functions out
     #[arg(short, long, value_name = "PATTERN", help_heading = "Which calls")]
     exclude: Vec<String>,
-    /// Trace calls of these functions, too, where they leave the program or a module with hooks
-    /// (PLT, GOT). They need no hooks, and are in the module of NAME@MODULE
+    /// Trace calls of these functions, too, where they leave the program or a module with hooks (PLT, GOT).
+    /// NAME@MODULE is where they are
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
     library_calls: Vec<String>,
     /// Trace only these functions and what they call

@@ -347,12 +347,28 @@ fn with_response_files(arguments: Vec<OsString>) -> Vec<OsString> {
     response::expand(arguments)
 }
 
-fn execute(command: Command) -> io::Result<u8> {
-    // Not where other programs are run: they would inherit it.
-    if let Command::Record(_) | Command::Sort(_) | Command::Nop(_) | Command::Table(_) = command {
+/// Lets signals leave nothing unfinished. Not where other programs are run: they would inherit it.
+fn watch_signals(command: &Command) {
+    let is_of_objects = matches!(
+        command,
+        Command::Record(_) | Command::Sort(_) | Command::Nop(_) | Command::Table(_)
+    );
+    if is_of_objects {
         signals::take_failed_writes_as_errors();
+    }
+    let writes = match command {
+        // There's a pager only where nothing is written to a file.
+        Command::Replay(arguments) => arguments.writes(),
+        Command::Compress(_) => true,
+        _ => is_of_objects,
+    };
+    if writes {
         signals::watch();
     }
+}
+
+fn execute(command: Command) -> io::Result<u8> {
+    watch_signals(&command);
     match command {
         Command::Scan(arguments) => read(&arguments, What::Sites),
         Command::List(arguments) => match running::list_of(&arguments) {

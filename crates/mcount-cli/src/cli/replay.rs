@@ -4,7 +4,7 @@ use super::options::number;
 use super::{SUCCESS, complain};
 use crate::commit::{Failure, about};
 use crate::files::{Input, is_standard};
-use crate::packing::write_file;
+use crate::packing::write_of;
 use crate::pager::paged;
 use crate::pattern::{Language, Pattern};
 use crate::replay::{
@@ -90,6 +90,11 @@ pub(super) struct ReplayArgs {
 }
 
 impl ReplayArgs {
+    /// Does it write a file or folder?
+    pub(super) fn writes(&self) -> bool {
+        self.output().is_ok_and(|output| output.is_some())
+    }
+
     /// The file or folder to write; none for standard output.
     fn output(&self) -> Result<Option<&PathBuf>, String> {
         match &self.output {
@@ -263,7 +268,7 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
                 Ok(())
             }
             (_, Some(path)) => {
-                let written = write_file(&arguments.trace, path, &mut |out| write(out));
+                let written = write_of(&arguments.trace, path, &mut |out| write(out));
                 written.map_err(|error| about(path, error))
             }
             (CallFormat::Text, None) => show(trace, selection, manner, progress),

@@ -7,6 +7,7 @@ use crate::commit::{Failure, output_name, write_new};
 use crate::debug::Sections;
 use crate::debug::separate::Subject;
 use crate::files::{Input, is_standard};
+use crate::packing::is_other;
 use crate::replay::missing;
 use crate::report::{Report, html, trace_html, with_sources};
 use clap::{Args, ValueHint};
@@ -49,7 +50,8 @@ pub(super) fn report(arguments: &ReportArgs) -> u8 {
             }
         };
     };
-    match write_new(output, page.as_bytes()) {
+    let written = is_other(&arguments.file, output);
+    match written.and_then(|()| write_new(output, page.as_bytes())) {
         Err(error) => complain(&format!("{}: {}", output_name(output), Failure::from(error))),
         Ok(()) => SUCCESS,
     }

@@ -206,6 +206,7 @@ fn output(arguments: &SampleArgs) -> Option<Output> {
         path: arguments.output.clone()?,
         is_rotated: arguments.rotate.is_some(),
         keep: arguments.keep,
+        is_private: false,
         say,
     })
 }

@@ -6,8 +6,8 @@ use super::{ERROR, SUCCESS, complain, say};
 use crate::children::SIGNALLED;
 use crate::commit::Failure;
 use crate::files::is_standard;
-use crate::packing::compress;
-use crate::trace::{CounterName, Ended, Outcome, Request, Size, run};
+use crate::packing::{compress, is_other};
+use crate::trace::{CounterName, Ended, Outcome, Request, Scope, Size, run};
 use crate::words::{grouped, printable, shell_path};
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
@@ -86,21 +86,26 @@ fn counters(text: &str) -> Result<Counters, String> {
     CounterName::parse_list(text).map(Counters)
 }
 
-/// Runs the command; its exit code.
-pub(super) fn trace(arguments: &TraceArgs) -> u8 {
-    let mut scope = match arguments.calls.scope() {
-        Ok(scope) => scope,
-        Err(error) => return complain(&error),
-    };
+fn scope(arguments: &TraceArgs) -> Result<Scope, String> {
+    let mut scope = arguments.calls.scope()?;
     if let Some(Counters(counters)) = arguments.counters.clone() {
         if scope.entries {
-            return complain("--counters needs the ends of calls, and --entries records none");
+            return Err("--counters needs the ends of calls, and --entries records none".to_owned());
         }
         scope.counters = counters;
     }
     if arguments.calls.budget.is_none() {
         scope.confine_waits();
     }
+    Ok(scope)
+}
+
+/// Runs the command; its exit code.
+pub(super) fn trace(arguments: &TraceArgs) -> u8 {
+    let scope = match scope(arguments) {
+        Ok(scope) => scope,
+        Err(error) => return complain(&error),
+    };
     let output = default_output(&arguments.command);
     let (output, _folder) = match (&arguments.output, arguments.print || arguments.list) {
         (Some(output), _) => (output.clone(), None),
@@ -114,6 +119,10 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
         return complain(
             "the program writes the trace while it runs, so it has to be a file: --output NAME",
         );
+    }
+    let program = arguments.command.first().map(Path::new);
+    if let Some(Err(error)) = program.map(|program| is_other(program, &output)) {
+        return complain(&format!("{}: {error}", output.display()));
     }
     let request = Request {
         command: arguments.command.clone(),

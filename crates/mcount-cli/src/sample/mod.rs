@@ -117,7 +117,11 @@ impl Table {
         let head = ["CALLS/s", "TIME/CALL", "SHARE"].map(str::to_owned);
         let mut table = vec![("FUNCTION".to_owned(), head)];
         table.extend(rows.iter().map(|(row, named)| {
-            let cells = [cell(row.per_second, rate), cell(row.mean, time), cell(row.share, part)];
+            // Of no call it may be known how long it took.
+            let is_known = row.percentiles != [None; 3];
+            let timed = |cell: String| if is_known { cell } else { "?".to_owned() };
+            let [mean, share] = [cell(row.mean, time), cell(row.share, part)].map(timed);
+            let cells = [cell(row.per_second, rate), mean, share];
             (name(named), cells)
         }));
         let count = |text: &String| text.chars().count();
@@ -342,6 +346,10 @@ impl Observer for Table {
         let written = match self.output.as_ref().map(Output::is_parquet) {
             // A period that has just begun.
             Some(_) if self.is_rotated() && self.sample.windows() == 0 => Ok(()),
+            // A sample of an earlier time isn't replaced by nothing.
+            Some(_) if self.sample.windows() == 0 => {
+                Err(io::Error::other("it ended before there was a sample: nothing is written"))
+            }
             None => Ok(()),
             Some(is_parquet) => self.write(progress, is_parquet),
         };

@@ -2,9 +2,10 @@
 
 use crate::commit::{about, write_new};
 use crate::files::is_standard;
+use crate::temporary::Temporary;
 use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -18,8 +19,18 @@ pub struct Output {
     pub is_rotated: bool,
     /// How many of these there are at most.
     pub keep: Option<usize>,
+    /// Only this user can read them.
+    pub is_private: bool,
     /// Says which file was written.
     pub say: fn(&str),
+}
+
+/// Writes a file that only this user can read, completely or not at all.
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let file = Temporary::in_folder(folder.unwrap_or(Path::new(".")))?;
+    file.file().write_all(bytes)?;
+    file.keep(path)
 }
 
 impl Output {
@@ -38,7 +49,8 @@ impl Output {
     /// The same, and says nothing; where it is.
     pub(super) fn put(&self, began: SystemTime, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = if self.is_rotated { self.free_path_of(began) } else { self.path.clone() };
-        write_new(&path, bytes).map_err(|error| about(&path, error))?;
+        let write = if self.is_private { write_private } else { write_new };
+        write(&path, bytes).map_err(|error| about(&path, error))?;
         if let Some(keep) = self.keep.filter(|_| self.is_rotated) {
             self.remove_all_but(keep, &path)?;
         }
@@ -156,7 +168,13 @@ mod tests {
     use super::*;
 
     fn output(path: &Path) -> Output {
-        Output { path: path.to_owned(), is_rotated: true, keep: Some(2), say: |_| {} }
+        Output {
+            path: path.to_owned(),
+            is_rotated: true,
+            keep: Some(2),
+            is_private: false,
+            say: |_| {},
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The calls that `mcount sample --slow` keeps, and the traces that they go to.
 
-use super::Output;
+use super::output::{Output, write_private};
 use crate::files::is_standard;
 use crate::replay::short_name;
 use crate::trace::attach::{Named, Progress};
@@ -40,6 +40,7 @@ impl SlowCalls {
             path: output.path.with_extension("slow.mcount"),
             is_rotated: output.is_rotated,
             keep: output.keep,
+            is_private: true,
             say: output.say,
         };
         let (output, watched) = (output.map(beside), BTreeMap::new());
@@ -67,7 +68,8 @@ impl SlowCalls {
     /// A call has ended. What called others before these were watched would lack them.
     pub(super) fn add(&mut self, call: &Ended) {
         let is_known = self.watched.get(&call.function).is_some_and(|since| call.start >= *since);
-        if let Some(calls) = self.calls.as_mut().filter(|_| is_known) {
+        // Of what another thread has recorded, nobody knows how long it took.
+        if let Some(calls) = self.calls.as_mut().filter(|_| is_known && call.tid != 0) {
             calls.add(call);
         }
     }
@@ -107,8 +109,7 @@ impl SlowCalls {
             output.put(progress.began, &trace)?
         } else {
             let path = free_path(&progress.program);
-            crate::commit::write_new(&path, &trace)
-                .map_err(|error| crate::commit::about(&path, error))?;
+            write_private(&path, &trace).map_err(|error| crate::commit::about(&path, error))?;
             path
         };
         let name = printable(&path.display().to_string()).into_owned();

@@ -46,6 +46,8 @@ pub(super) struct TraceFile {
     metadata: Mutex<Metadata>,
     begin: Moment,
     untimed: bool,
+    /// Calls may have records of values besides.
+    has_values: bool,
 }
 
 /// Where the next metadata record goes.
@@ -72,6 +74,7 @@ impl TraceFile {
     /// Creates the trace beside `target`, only for this user; [`Self::publish`] gives it that name.
     pub(super) fn create(target: &Path, size: Size, scope: &Scope) -> io::Result<Self> {
         let untimed = scope.untimed;
+        let has_values = scope.has_values() || !scope.counters.is_empty() || !scope.mark.is_empty();
         let target = std::path::absolute(target)?;
         match std::fs::metadata(&target) {
             Ok(found) if found.is_dir() => return Err(io::Error::other("is a folder")),
@@ -118,7 +121,7 @@ impl TraceFile {
         let keeper = thread::spawn(move || keeper.keep());
         let metadata = Mutex::default();
         let keeper = Some(keeper);
-        let trace = Self { shared, path, target, keeper, metadata, begin, untimed };
+        let trace = Self { shared, path, target, keeper, metadata, begin, untimed, has_values };
         thread::sleep(Duration::from_millis(5));
         trace.measure_clock();
         trace.shared.file.write_all_at(&layout::MAGIC, header::MAGIC as u64)?;
@@ -324,9 +327,10 @@ impl TraceFile {
     /// takes.
     pub(super) fn missing(&self, is_ring: bool, is_confined: bool) -> Option<String> {
         let (dropped, error) = self.dropped();
-        if let Some(error) = error {
+        if let Some(error) = error.filter(|_| dropped != 0) {
             let (path, why) = (self.path.display(), Failure::from(error));
-            return Some(format!("{path}: {why}; {}", not_recorded(dropped)));
+            let help = if self.kept_calls() == 0 { ": let it be larger (--max-size)" } else { "" };
+            return Some(format!("{path}: {why}; {}{help}", not_recorded(dropped)));
         }
         match (dropped, is_ring) {
             (0, _) => None,
@@ -344,18 +348,24 @@ impl TraceFile {
 
     /// How many calls there are, or have been, so far.
     pub(super) fn calls(&self) -> u64 {
-        let chunks = self.shared.given_out();
-        let dropped = self.shared.field(header::DROPPED).load(SeqCst);
-        (0..chunks).map(|chunk| self.calls_in(chunk)).sum::<u64>() + dropped
+        self.calls_by(self.has_values) + self.shared.field(header::DROPPED).load(SeqCst)
     }
 
     /// How many calls it has.
     pub(super) fn kept_calls(&self) -> u64 {
-        self.calls().saturating_sub(self.shared.field(header::DROPPED).load(SeqCst))
+        /// Chunks of which it takes no time to look at each record.
+        const FEW: u64 = 1 << 14;
+        self.calls_by(self.has_values || self.shared.given_out() <= FEW)
+    }
+
+    /// Is each record looked at? Otherwise all but the first of a chunk are taken for calls, where no values are.
+    fn calls_by(&self, is_exact: bool) -> u64 {
+        let chunks = self.shared.given_out();
+        (0..chunks).map(|chunk| self.calls_in(chunk, is_exact)).sum()
     }
 
     /// How many calls there are in a chunk.
-    fn calls_in(&self, chunk: u64) -> u64 {
+    fn calls_in(&self, chunk: u64, is_exact: bool) -> u64 {
         let word = |offset: usize| {
             let mut bytes = [0; 8];
             let there = self.read(descriptor(chunk) + offset as u64, &mut bytes);
@@ -371,6 +381,7 @@ impl TraceFile {
         }
         let start = layout::HEADER_BLOCK + chunk * layout::CHUNK_SIZE;
         match word(directory::SHARED) {
+            0 if is_exact => self.calls_between(start, layout::CHUNK_SIZE),
             0 => self.calls_from(start),
             shared => self.calls_between(start, shared.min(layout::CHUNK_SIZE)),
         }

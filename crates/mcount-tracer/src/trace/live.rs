@@ -116,7 +116,9 @@ impl Live {
                 now.resize(function + 1, Tally::default());
                 calls.resize(function + 1, 0);
             }
-            let elapsed = call.end.saturating_sub(call.start);
+            // Its thread ended in a call that another one has recorded: when isn't known.
+            let is_timed = call.tid != 0;
+            let elapsed = if is_timed { call.end.saturating_sub(call.start) } else { 0 };
             let child = Child { start: call.start, took: elapsed, function: call.function };
             waits.add(call);
             let each = |child: &Child| waits.call(child.function, call.function, child.took);

@@ -10,13 +10,13 @@ use super::{Manner, Names, Selection};
 use crate::commit::about;
 use crate::files;
 use crate::parquet::{Group, Writer};
+use crate::temporary::{Temporary, Unfinished};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use tempfile::NamedTempFile;
 
 /// Rows of a group.
 const ROWS: u64 = 1 << 16;
@@ -45,7 +45,8 @@ pub fn write_parquet(
     let work = PrintJob { names: &names, filter: &filter, progress };
     let subject = Subject::of(&names, path, manner.lines.as_ref());
     let permissions = path.metadata()?.permissions();
-    let mut output = Output { folder, files: Vec::new(), folders: Vec::new() };
+    let mut output =
+        Output { folder, files: Vec::new(), folders: Vec::new(), unfinished: Vec::new() };
     let written = write(&work, &subject, &mut output).and_then(|()| output.keep(&permissions));
     if written.is_err() {
         output.files.clear();
@@ -127,9 +128,10 @@ fn close(writer: Writer<BufWriter<std::fs::File>>) -> io::Result<()> {
 /// New files, which get their names when all of them are complete.
 struct Output<'o> {
     folder: &'o Path,
-    files: Vec<(NamedTempFile, PathBuf)>,
+    files: Vec<(Temporary, PathBuf)>,
     /// Folders that weren't there.
     folders: Vec<PathBuf>,
+    unfinished: Vec<Unfinished>,
 }
 
 impl Output<'_> {
@@ -142,10 +144,11 @@ impl Output<'_> {
     ) -> io::Result<BufWriter<std::fs::File>> {
         let folder = self.folder.join(table).join(format!("build={build}"));
         let new = files::create_folders(&folder).map_err(|error| about(&folder, error))?;
+        self.unfinished.extend(new.iter().map(|folder| Unfinished::folder(folder)));
         self.folders.extend(new);
         // Its name begins with a dot, so nothing takes it for a part of the table.
-        let file = NamedTempFile::new_in(&folder).map_err(|error| about(&folder, error))?;
-        let out = BufWriter::with_capacity(1 << 18, file.as_file().try_clone()?);
+        let file = Temporary::in_folder(&folder).map_err(|error| about(&folder, error))?;
+        let out = BufWriter::with_capacity(1 << 18, file.file().try_clone()?);
         self.files.push((file, folder.join(format!("{id}.parquet"))));
         Ok(out)
     }
@@ -153,8 +156,8 @@ impl Output<'_> {
     /// Gives the files their names. Calls, which are counted, come last.
     fn keep(&mut self, permissions: &std::fs::Permissions) -> io::Result<()> {
         for (file, path) in self.files.drain(..) {
-            file.as_file().set_permissions(permissions.clone())?;
-            file.persist(&path).map_err(|error| about(&path, error.error))?;
+            file.file().set_permissions(permissions.clone())?;
+            file.keep(&path).map_err(|error| about(&path, error))?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::Names;
 use super::lanes::{Lane, Step, walk};
 use crate::commit::about;
 use crate::files;
+use crate::temporary::Unfinished;
 use mcount_trace::Call;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -41,6 +42,7 @@ pub(super) fn write(
     calls: impl Iterator<Item = Call>,
 ) -> io::Result<u64> {
     files::create_folder(folder).map_err(|error| about(folder, error))?;
+    let _unfinished = Unfinished::folder(folder);
     let mut tasks = Tasks::new(folder, names);
     let mut left_out = 0;
     let mut depths: HashMap<Lane, usize> = HashMap::new();

@@ -72,7 +72,9 @@ impl Waits {
         let (kinds, roles): (Vec<Kind>, Vec<Role>) = both.unzip();
         let lacks_off_cpu = trace.notes.iter().any(|one| one.starts_with(GIVEN_UP.as_bytes()));
         let is_off_cpu = |kind: &Kind| matches!(kind, Kind::OffCpu | Kind::Preempted);
-        let has_off_cpu = kinds.iter().any(is_off_cpu) && !lacks_off_cpu;
+        // Who recorded it was killed, and calls went on being recorded.
+        let is_cut = !trace.header.is_finished;
+        let has_off_cpu = kinds.iter().any(is_off_cpu) && !lacks_off_cpu && !is_cut;
         let has_library_calls = kinds.contains(&Kind::Waits);
         let mut waits = Self { kinds, roles, has_off_cpu, has_library_calls };
         if has_off_cpu {

@@ -236,6 +236,11 @@ impl Sample {
         if self.threads.len() > Self::THREADS {
             self.threads.clear();
         }
+        if ended.tid == 0 {
+            // Its thread ended in it, and another one found that out when it had the same stack: when is unknown.
+            self.add_open(ended.function, ended.start);
+            return;
+        }
         let inside = self.threads.entry(ended.thread).or_default().add(ended.start);
         let Some((is_newest, at)) = self.window_of(ended.start) else { return };
         if is_newest {

@@ -72,7 +72,7 @@ impl Stream {
         let mut now = start + 2e-6;
         let mut call = |function: u32, from: f64, to: f64| {
             let (start, end) = (ticks(from), ticks(to).max(ticks(from) + 1));
-            calls.push(Ended { thread, process: 1, tid: 0, function, start, end, how: None });
+            calls.push(Ended { thread, process: 1, tid: 1, function, start, end, how: None });
         };
         for _ in 0..3 {
             let end = now + random.exponential(3e-6);
@@ -248,7 +248,7 @@ fn recording_does_not_count() {
                 sample.add(&Ended {
                     thread: 0,
                     process: 1,
-                    tid: 0,
+                    tid: 1,
                     function: 1,
                     start: call,
                     end: call + 9,
@@ -274,7 +274,7 @@ fn calls_count_if_they_begin_in_a_window() {
         sample.open(Window { start, length: 100, gap: 1.0, group: 0, chances, load });
     };
     let add = |sample: &mut Sample, start, end| {
-        sample.add(&Ended { thread: 0, process: 1, tid: 0, function: 1, start, end, how: None });
+        sample.add(&Ended { thread: 0, process: 1, tid: 1, function: 1, start, end, how: None });
     };
     open(&mut sample, 1000);
     for (start, end) in [(999, 1001), (1000, 1002), (1099, 1300), (1100, 1301)] {

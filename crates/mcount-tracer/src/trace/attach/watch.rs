@@ -405,7 +405,11 @@ impl Worker {
                 own: time(own),
                 longest: time(longest),
                 is_armed: !self.pauses.given_up.contains(number),
-                caller: by_function.get(number).and_then(|(_, caller)| name(*caller)),
+                // If most of it has an unknown caller, the others say nothing of it.
+                caller: by_function
+                    .get(number)
+                    .filter(|(took, _)| took.saturating_mul(2) >= total)
+                    .and_then(|(_, caller)| name(*caller)),
             }
         };
         let mut rows: Vec<Row> = watch.names.iter().map(row).collect();

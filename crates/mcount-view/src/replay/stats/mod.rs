@@ -128,15 +128,8 @@ pub fn print(
     }
     let found = collect(of, progress);
     let counted = Counted::of(of, progress);
-    let rows = found.rows.iter().zip(groups.all()).enumerate();
-    let rows = rows.filter(|(_, (row, _))| row.calls() > 0);
     let is_timed = trace.has_times() && !trace.header.has_only_entries;
-    let is_split = is_timed && waits.is_known();
-    let new = |(place, (row, group))| Printed {
-        counted: counted.get(place),
-        ..Printed::new(row, group, is_timed, is_split)
-    };
-    let mut rows: Vec<Printed<'_>> = rows.map(new).collect();
+    let mut rows = printed(&found, of, &counted, is_timed);
     rows.sort_by(|a, b| {
         let value = |row: &Printed<'_>| row.value(manner.sort, is_text);
         value(b).cmp(&value(a)).then(a.group.key().cmp(&b.group.key()))
@@ -216,6 +209,23 @@ pub(crate) fn of_functions(
 /// A row for each group, and where threads waited.
 fn collect<'c>(of: Subject<'c>, progress: &Progress<'_>) -> Collector<'c> {
     visit_all(of.trace, of.filter, progress, || Collector::new(of), Collector::merge)
+}
+
+/// A row for each group that has calls.
+fn printed<'g>(
+    found: &Collector<'_>,
+    of: Subject<'g>,
+    counted: &Counted,
+    is_timed: bool,
+) -> Vec<Printed<'g>> {
+    let is_split = is_timed && of.waits.is_known();
+    let rows = found.rows.iter().zip(of.groups.all()).enumerate();
+    let rows = rows.filter(|(_, (row, _))| row.calls() > 0);
+    let new = |(place, (row, group))| Printed {
+        counted: counted.get(place),
+        ..Printed::new(row, group, is_timed, is_split)
+    };
+    rows.map(new).collect()
 }
 
 /// A row as it is printed.

@@ -182,7 +182,10 @@ impl Summary<'_> {
             Kind::OffCpu => ("outside of traced functions".to_owned(), ", in "),
             Kind::Runs | Kind::Waits => (format!("in {}", self.name(function)), ", called by "),
         };
+        let sum = known.iter().map(|(time, _)| *time).fold(0, u64::saturating_add);
         let names: Vec<String> = match known.as_slice() {
+            // Of most of it nobody knows who called, so the others say nothing of it.
+            [_, ..] if u128::from(sum) * 2 < u128::from(time) => return place,
             [] if self.role(function) == Role::Plain => return place + &self.perhaps(function),
             [] if place.starts_with("in ") => return place + ", outside of traced functions",
             [] => return place,

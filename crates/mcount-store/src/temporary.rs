@@ -1,0 +1,104 @@
+//! Files that are being written: they get their name when they're complete. What isn't kept goes, also if a signal ends the
+//! process, where [`watch`](crate::signals::watch) was called.
+
+use crate::signals;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A new file, which only this user can access.
+#[derive(Debug)]
+pub struct Temporary {
+    file: File,
+    path: PathBuf,
+}
+
+impl Temporary {
+    /// One in this folder. Its name begins with a dot.
+    ///
+    /// # Errors
+    ///
+    /// It can't be made.
+    pub fn in_folder(folder: &Path) -> io::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = folder.join(format!(".mcount-{}-{number}.tmp", std::process::id()));
+            let mut options = OpenOptions::new();
+            match options.read(true).write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(file) => {
+                    signals::remove_at_end(&path);
+                    return Ok(Self { file, path });
+                }
+                // A process with this number was killed, perhaps in another container.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives it this name. A file that had it is replaced.
+    ///
+    /// # Errors
+    ///
+    /// It can't be renamed; then it's gone.
+    pub fn keep(self, name: &Path) -> io::Result<()> {
+        std::fs::rename(&self.path, name)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // It isn't there if it was kept.
+        let _ = std::fs::remove_file(&self.path);
+        signals::stays_at_end(&self.path);
+    }
+}
+
+/// A folder that a signal takes away, with all that's in it, until this is dropped.
+#[derive(Debug)]
+pub struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// This folder was made just now.
+    #[must_use]
+    pub fn folder(path: &Path) -> Self {
+        signals::remove_at_end(path);
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        signals::stays_at_end(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_file_is_kept_or_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = || std::fs::read_dir(folder.path()).unwrap().count();
+        let first = Temporary::in_folder(folder.path()).unwrap();
+        let second = Temporary::in_folder(folder.path()).unwrap();
+        assert_eq!(names(), 2);
+        drop(first);
+        assert_eq!(names(), 1);
+        second.file().write_all(b"text").unwrap();
+        second.keep(&folder.path().join("name")).unwrap();
+        assert_eq!(names(), 1);
+        assert_eq!(crate::files::read_to_end(&folder.path().join("name")).unwrap(), b"text");
+    }
+}
