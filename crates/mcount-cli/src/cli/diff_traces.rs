@@ -55,16 +55,18 @@ pub(super) enum Sides {
     Samples([Vec<PathBuf>; 2]),
 }
 
-/// The traces or samples on both sides, if the first file that can be looked at is one.
+/// The traces or samples on both sides, if one of the files is one: another may be damaged.
 pub(super) fn sides(old: &Path, new: &Path) -> Option<Sides> {
     let sides = [old, new].map(paths);
-    let first = sides.iter().flatten().find(|path| !is_standard(path))?;
-    let input = Input::open(first).ok()?;
-    match input.bytes() {
-        bytes if is_trace(bytes) => Some(Sides::Traces(sides)),
-        bytes if is_sample(bytes) || is_table(bytes) => Some(Sides::Samples(sides)),
-        _ => None,
-    }
+    let kind = |path: &PathBuf| -> Option<fn([Vec<PathBuf>; 2]) -> Sides> {
+        match Input::open(path).ok()?.bytes() {
+            bytes if is_trace(bytes) => Some(Sides::Traces),
+            bytes if is_sample(bytes) || is_table(bytes) => Some(Sides::Samples),
+            _ => None,
+        }
+    };
+    let kind = sides.iter().flatten().filter(|path| !is_standard(path)).find_map(kind)?;
+    Some(kind(sides))
 }
 
 /// Is it a file of Parquet?
