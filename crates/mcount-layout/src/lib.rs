@@ -360,8 +360,10 @@ pub mod metadata {
     pub const NOTHING: u32 = 0;
     /// u32 pid, u32 parent, u64 ticks, name.
     pub const PROCESS: u32 = 1;
-    /// u32 pid, u32 wait status, u64 ticks.
+    /// u32 pid, u32 wait status or [`UNKNOWN_STATUS`], u64 ticks.
     pub const PROCESS_END: u32 = 2;
+    /// It isn't known how the process ended, and the time is that of its last recorded call.
+    pub const UNKNOWN_STATUS: u32 = u32::MAX;
     /// u32 pid, u32 tid, u64 ticks, name.
     pub const THREAD: u32 = 3;
     /// u32 pid, u32 tid, u64 ticks.

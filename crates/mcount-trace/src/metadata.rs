@@ -118,3 +118,8 @@ impl<'a> Metadata<'a> {
         }
     }
 }
+
+/// How a process ended, if that's known.
+pub(crate) fn known_status(status: u32) -> Option<u32> {
+    (status != crate::layout::metadata::UNKNOWN_STATUS).then_some(status)
+}

@@ -8,7 +8,7 @@ use crate::file::File;
 use crate::index::{Descriptor, Index, Starts, ThreadIndex, descriptor};
 use crate::layout::{self, chunk, clock, directory, flags, header};
 use crate::limits::{Limits, first_since};
-use crate::metadata::{Event, Metadata, Process, Thread};
+use crate::metadata::{Event, Metadata, Process, Thread, known_status};
 use crate::nest::resolve;
 use crate::record::Hidden;
 use crate::scale::Scale;
@@ -521,7 +521,7 @@ fn processes<'a>(metadata: &Metadata<'a>) -> Vec<Process<'a>> {
         let end = first_since(ends.get(&process.pid), process.start);
         match (end, exec) {
             (Some(end), exec) if exec.is_none_or(|exec| end.ticks <= exec) => {
-                (process.end, process.status) = (Some(end.ticks), Some(end.other));
+                (process.end, process.status) = (Some(end.ticks), known_status(end.other));
             }
             (_, exec) => process.end = exec,
         }

@@ -58,15 +58,14 @@ pub(super) enum Sides {
 /// The traces or samples on both sides, if one of the files is one: another may be damaged.
 pub(super) fn sides(old: &Path, new: &Path) -> Option<Sides> {
     let sides = [old, new].map(paths);
-    let kind = |path: &PathBuf| -> Option<fn([Vec<PathBuf>; 2]) -> Sides> {
-        match Input::open(path).ok()?.bytes() {
-            bytes if is_trace(bytes) => Some(Sides::Traces),
-            bytes if is_sample(bytes) || is_table(bytes) => Some(Sides::Samples),
-            _ => None,
-        }
+    let are_traces = |path: &PathBuf| match Input::open(path).ok()?.bytes() {
+        bytes if is_trace(bytes) => Some(true),
+        bytes if is_sample(bytes) || is_table(bytes) => Some(false),
+        _ => None,
     };
-    let kind = sides.iter().flatten().filter(|path| !is_standard(path)).find_map(kind)?;
-    Some(kind(sides))
+    let mut files = sides.iter().flatten().filter(|path| !is_standard(path));
+    let are_traces = files.find_map(are_traces)?;
+    Some(if are_traces { Sides::Traces(sides) } else { Sides::Samples(sides) })
 }
 
 /// Is it a file of Parquet?

@@ -13,6 +13,7 @@ mod control;
 mod counters;
 mod damaged;
 mod declared;
+mod ended;
 mod events;
 mod faults;
 mod instrumented;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         .chain(values::tests())
         .chain(conditions::tests())
         .chain(counters::tests())
+        .chain(ended::tests())
         .chain(marks::tests())
         .chain(declared::tests())
         .chain(told::tests())

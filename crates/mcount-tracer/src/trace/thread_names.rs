@@ -4,8 +4,9 @@
 use super::file::TraceFile;
 use crate::files;
 use mcount_ptrace::Tracee;
+use mcount_ptrace::stop::threads;
 use mcount_trace::ThreadName;
-use std::fs;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Puts into the trace what a thread of `process` is called now, if the kernel still knows it. `ids` are the numbers that the two have in
@@ -21,11 +22,16 @@ pub(super) fn add(trace: &TraceFile, (process, thread): (i32, i32), ids: (i32, i
 
 /// The same for all threads of `process`, by the numbers that they have in their own namespace.
 pub(super) fn add_all(trace: &TraceFile, process: i32) {
-    let inner = |id: i32| Tracee::new(id).inner_id().unwrap_or(id);
-    let folder = fs::read_dir(format!("/proc/{process}/task"));
-    let names =
-        folder.into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    for thread in names.filter_map(|name| name.parse().ok()) {
+    for thread in threads(process).unwrap_or_default() {
         add(trace, (process, thread), (inner(process), inner(thread)));
     }
+}
+
+/// The threads of `process`, by the numbers that they have in their own namespace.
+pub(super) fn inner_threads(process: i32) -> BTreeSet<i32> {
+    threads(process).unwrap_or_default().into_iter().map(inner).collect()
+}
+
+fn inner(id: i32) -> i32 {
+    Tracee::new(id).inner_id().unwrap_or(id)
 }

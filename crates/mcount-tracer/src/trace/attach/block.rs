@@ -22,9 +22,10 @@ use mcount_ptrace::rescue::{self, Rescue};
 use mcount_ptrace::{CallEnd, Memory, Remote, Target, Thread};
 use nix::libc;
 use std::ffi::CStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const MAGIC: &[u8; 16] = b"mcount-agent  1\n";
@@ -399,4 +400,20 @@ fn receive(remote: &mut Remote<'_>, memory: &Memory, place: u64, socket: u64) ->
             "it can't open the trace: it has too many open files; raise its limit (prlimit --nofile)",
         )),
     }
+}
+
+/// The processes that have this file mapped.
+pub(super) fn processes_with(file: &Metadata) -> io::Result<Vec<i32>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let name = entry?.file_name().into_string().unwrap_or_default();
+        let Ok(process) = name.parse() else { continue };
+        // One that may not be looked at can't have come from one that may.
+        let Ok(maps) = maps::read(process) else { continue };
+        let is_it = |map: &Mapping| map.inode == file.ino() && map.permissions == *b"rw-s";
+        if maps.iter().any(is_it) && maps.iter().any(is_ours) {
+            found.push(process);
+        }
+    }
+    Ok(found)
 }

@@ -9,6 +9,7 @@
 mod block;
 mod control;
 pub mod find;
+mod forked;
 mod front;
 mod handle;
 mod instrumented;

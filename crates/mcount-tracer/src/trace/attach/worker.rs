@@ -1,9 +1,8 @@
 //! The worker: attaches, waits, leaves, and says the result.
 
-use super::block::is_ours;
+use super::block::processes_with;
 use super::control::{Control, Wanted};
 use super::launch::{self, Launched, Streams};
-use super::maps::{self, Mapping};
 use super::program::Program;
 use super::sandbox;
 use super::session::Session;
@@ -25,11 +24,10 @@ use mcount_ptrace::{Memory, Tracee};
 use mcount_trace::{Note, ProcessStart};
 use nix::libc;
 use std::collections::BTreeSet;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -226,42 +224,10 @@ impl Worker {
         } else if start_of(process).is_some() {
             self.notes.push("it has executed another program, which isn't traced".to_owned());
         }
+        let alive = processes_with(&self.trace.file().metadata()?)?;
         is_mapped |= !self.leave_forked()?;
-        self.describe_forked();
+        self.describe_forked(&alive);
         self.finish(is_mapped)
-    }
-
-    /// Leaves the processes that were made by `fork` meanwhile. `false` if one of them keeps the trace.
-    fn leave_forked(&self) -> io::Result<bool> {
-        // Those may make others as long as they run.
-        const ROUNDS: u32 = 100;
-        let file = self.trace.file().metadata()?;
-        for _ in 0..ROUNDS {
-            let mut is_done = true;
-            for process in processes_with(&file)? {
-                let Some(mut session) = self.session.forked(process)? else { continue };
-                is_done = false;
-                if !left(&mut session)? {
-                    return Ok(false);
-                }
-            }
-            if is_done {
-                return Ok(processes_with(&file)?.is_empty());
-            }
-        }
-        Ok(false)
-    }
-
-    /// Puts into the trace the data about processes that no event announced.
-    fn describe_forked(&self) {
-        let own = inner_id(self.request.process);
-        for process in self.trace.processes() {
-            let process = process.cast_signed();
-            if process != own {
-                // If there's no more room, that's reported anyway.
-                let _ = describe_process(&self.trace, &self.program, (process, own));
-            }
-        }
     }
 
     /// Says what is missing from the trace, and finishes it.
@@ -503,27 +469,11 @@ fn can_unwind(program: &Program, session: &Session) -> io::Result<bool> {
 }
 
 /// Leaves a process, if it hasn't ended meanwhile. `false` if it keeps the trace.
-fn left(session: &mut Session) -> io::Result<bool> {
+pub(super) fn left(session: &mut Session) -> io::Result<bool> {
     match session.leave() {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) || !session.is_there() => Ok(true),
         result => result,
     }
-}
-
-/// The processes that have this file mapped.
-pub(super) fn processes_with(file: &Metadata) -> io::Result<Vec<i32>> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc")? {
-        let name = entry?.file_name().into_string().unwrap_or_default();
-        let Ok(process) = name.parse() else { continue };
-        // One that may not be looked at can't have come from one that may.
-        let Ok(maps) = maps::read(process) else { continue };
-        let is_it = |map: &Mapping| map.inode == file.ino() && map.permissions == *b"rw-s";
-        if maps.iter().any(is_it) && maps.iter().any(is_ours) {
-            found.push(process);
-        }
-    }
-    Ok(found)
 }
 
 /// Says what has hooks and what hasn't.
@@ -555,7 +505,7 @@ fn describe_in(trace: &TraceFile, program: &Program) -> io::Result<()> {
 }
 
 /// Writes into the trace that there is a process, and where its modules are.
-fn describe_process(
+pub(super) fn describe_process(
     trace: &TraceFile,
     program: &Program,
     (process, parent): (i32, i32),
