@@ -307,6 +307,11 @@ impl TraceFile {
         self.shared.given_out()
     }
 
+    /// Are as many chunks given out as there are? Otherwise a program has written over it.
+    pub(super) fn is_whole(&self) -> bool {
+        self.shared.field(header::NEXT_CHUNK).load(SeqCst) <= self.shared.ready.load(SeqCst)
+    }
+
     /// Reads from it. `false` if that much isn't there.
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) -> bool {
         self.shared.file.read_exact_at(bytes, offset).is_ok()

@@ -64,15 +64,17 @@ impl Worker {
         const AT_ONCE: usize = 1024;
         /// A gigabyte.
         const MOST: u64 = 1 << 14;
+        /// Looks at it. A whole trace takes a few; one that the program has written over may never have been read.
+        const LOOKS: u64 = 2 * MOST / AT_ONCE as u64;
         let mut ends: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-        if self.trace.chunks() > MOST {
+        if self.trace.chunks() > MOST || !self.trace.is_whole() {
             return ends;
         }
         let mut follower = Follower::new();
-        let mut pieces = Pieces::default();
+        let mut pieces = Pieces::NONE;
         let file = self.trace.file();
         let mut read = |offset: u64, bytes: &mut [u8]| pieces.read(file, offset, bytes);
-        loop {
+        for _ in 0..LOOKS {
             let look = follower.look(&mut read, AT_ONCE, |call| {
                 if call.tid != 0 {
                     let end = ends.entry((call.process, call.tid)).or_default();
@@ -83,28 +85,31 @@ impl Worker {
                 return ends;
             }
         }
+        BTreeMap::new()
     }
 }
 
-/// Pieces of a file that were read: of the last ones, so that a chunk isn't read for itself.
-#[derive(Default)]
+/// Pieces of a file that were read: the last two, so that no chunk is read for itself.
 struct Pieces([(u64, Vec<u8>); 2]);
 
 impl Pieces {
     const SIZE: u64 = 4 << 20;
 
+    /// Nothing was read yet.
+    const NONE: Self = Self([(u64::MAX, Vec::new()), (u64::MAX, Vec::new())]);
+
     /// Reads so many bytes; `false` if they aren't there. They're in one piece: chunks and directories are.
     fn read(&mut self, file: &File, offset: u64, bytes: &mut [u8]) -> bool {
         let start = offset / Self::SIZE * Self::SIZE;
         let [first, second] = &mut self.0;
-        if first.0 != start || first.1.is_empty() {
+        if first.0 != start {
             std::mem::swap(first, second);
         }
-        if first.0 != start || first.1.is_empty() {
-            let mut piece = vec![0; usize::try_from(Self::SIZE).unwrap_or(0)];
-            let count = file.read_at(&mut piece, start).unwrap_or(0);
-            piece.truncate(count);
-            *first = (start, piece);
+        if first.0 != start {
+            first.1.resize(usize::try_from(Self::SIZE).unwrap_or(0), 0);
+            let count = file.read_at(&mut first.1, start).unwrap_or(0);
+            first.1.truncate(count);
+            first.0 = start;
         }
         let at = usize::try_from(offset - start).unwrap_or(usize::MAX);
         let found = first.1.get(at..).and_then(|rest| rest.get(..bytes.len()));
