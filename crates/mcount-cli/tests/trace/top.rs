@@ -126,8 +126,8 @@ fn system_calls(flags: &[&str]) -> Result<(), String> {
     let mut child = room.start("top", &mut mcount(&options))?;
     let tells = || events_of_children(child.id()) != 0;
     until("the kernel tells of system calls", tells)?;
-    // All that it needs is opened in the same moment.
-    sleep(Duration::from_millis(200));
+    // All that it needs is opened in the same moment, unless other tests have the processors.
+    sleep(Duration::from_millis(600));
     let counts = served.work()?;
     let ended = room.wait("top", &mut child)?;
     let found = rows(&ended.stdout)?;
