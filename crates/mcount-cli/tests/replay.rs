@@ -499,6 +499,24 @@ fn an_interruption_leaves_nothing_half_written() {
     }
 }
 
+/// A signal that the caller has it ignore, as `nohup` does, changes nothing.
+#[test]
+fn an_ignored_signal_leaves_what_is_written() {
+    let mut writer = Writer::new();
+    let (thread, function) = (writer.thread(1, 1), writer.function("/bin/x", "work"));
+    for start in (0..12_000_000).step_by(20) {
+        writer.call(thread, function).from(start).to(start + 9).slot(TOP).end(End::Return);
+    }
+    let room = Room::new().unwrap();
+    room.put("t.mcount", &writer.finish()).unwrap();
+    let script = "trap '' INT; mkdir made; \"$0\" replay --format jsonl -o made/out t.mcount & \
+                  while [ -z \"$(ls -A made)\" ]; do :; done; kill -INT $!; wait $!";
+    let outcome = room.run(Path::new("sh"), &["-c", script, env!("CARGO_BIN_EXE_mcount")]).unwrap();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    let lines = room.get("made/out").unwrap().split(|byte| *byte == b'\n').count();
+    assert_eq!(lines, 600_001);
+}
+
 /// The trace that is read isn't written over.
 #[test]
 fn no_trace_is_written_over_by_what_is_made_of_it() {

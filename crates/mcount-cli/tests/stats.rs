@@ -532,3 +532,43 @@ fn counters_are_printed_with_calls() {
     ];
     assert_eq!(found, expected);
 }
+
+/// However a trace with counters is damaged, it's read or refused.
+#[test]
+fn damaged_counters_are_read_or_refused() {
+    let whole = counted();
+    let mut random = testkit::damage::Random::new();
+    let room = Room::new().unwrap();
+    // Names, descriptions and records, and not the zeroes between them.
+    let places: Vec<usize> = (0..whole.len()).filter(|at| whole.get(*at) != Some(&0)).collect();
+    for _ in 0..150 {
+        let mut trace = whole.clone();
+        for _ in 0..=random.below(3) {
+            let at = places.get(random.below(places.len())).copied().unwrap_or(0);
+            if let Some(byte) = trace.get_mut(at) {
+                *byte = u8::try_from(random.below(256)).unwrap_or(0);
+            }
+        }
+        room.put("t.mcount", &trace).unwrap();
+        for command in [&["stats"][..], &["replay", "--format", "jsonl"]] {
+            let arguments = [command, &["t.mcount"]].concat();
+            let outcome = room.run(Path::new(MCOUNT), &arguments).unwrap();
+            let is_said = matches!(outcome.code, Some(0 | 2));
+            assert!(is_said && !outcome.stderr.contains("panicked"), "{outcome:?}");
+        }
+    }
+}
+
+/// No trace makes readers keep thousands of counters for each call.
+#[test]
+fn a_description_has_only_so_many_counters() {
+    let mut writer = Writer::new();
+    let thread = writer.thread(1, 1);
+    let function = writer.function("/bin/x", "outer");
+    let values = b"\x07\x01c\x02\x08".repeat(10_000);
+    writer.entry(mcount_trace::Signature { function, values: &values });
+    counters(&mut writer, thread, (layout::special::ARGUMENTS, function, 10), (&[1], &[]));
+    call(&mut writer, thread, function, 0, (10, 60));
+    let lines = printed(&writer.finish(), &["--format", "csv"]);
+    assert!(lines.lines().next().unwrap().split(',').count() < 60, "{lines}");
+}

@@ -75,12 +75,23 @@ pub(crate) fn stays_at_end(path: &Path) {
     unfinished().retain(|one| one != path);
 }
 
+/// Does the caller have this process ignore it, as `nohup` does? It comes here nevertheless, since it's blocked.
+fn is_ignored(signal: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    ignored.is_some_and(|ignored| ignored >> (signal as i32 - 1) & 1 != 0)
+}
+
 /// Waits for signals, and then ends the process by them.
 fn wait() {
     while let Ok(signal) = ending().wait() {
         let _no_commit = no_commit();
-        for path in unfinished().drain(..).rev() {
-            let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        if !is_ignored(signal) {
+            for path in unfinished().drain(..).rev() {
+                let is_folder = path.is_dir();
+                let _ = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            }
         }
         let one = SigSet::from(signal);
         let _ = one.thread_unblock();

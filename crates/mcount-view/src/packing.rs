@@ -120,15 +120,19 @@ pub fn write_of(
     write_file(path, output, write)
 }
 
+/// Is `output` the file at `path`, by whatever name?
+#[must_use]
+pub fn is_same(path: &Path, output: &Path) -> bool {
+    let place = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    place(output).is_some_and(|there| place(path) == Some(there))
+}
+
 /// # Errors
 ///
 /// `output` is the file at `path`, which is read.
 pub fn is_other(path: &Path, output: &Path) -> io::Result<()> {
-    let place = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
-    match place(output) {
-        Some(there) if place(path) == Some(there) => {
-            Err(io::Error::other("is the file that is read: choose another name"))
-        }
-        _ => Ok(()),
+    if is_same(path, output) {
+        return Err(io::Error::other("is the file that is read: choose another name"));
     }
+    Ok(())
 }

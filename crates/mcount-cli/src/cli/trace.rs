@@ -6,7 +6,7 @@ use super::{ERROR, SUCCESS, complain, say};
 use crate::children::SIGNALLED;
 use crate::commit::Failure;
 use crate::files::is_standard;
-use crate::packing::{compress, is_other};
+use crate::packing::{compress, is_same};
 use crate::trace::{CounterName, Ended, Outcome, Request, Scope, Size, run};
 use crate::words::{grouped, printable, shell_path};
 use clap::{Args, ValueHint};
@@ -120,9 +120,11 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
             "the program writes the trace while it runs, so it has to be a file: --output NAME",
         );
     }
+    // A name without a folder is looked for elsewhere.
     let program = arguments.command.first().map(Path::new);
-    if let Some(Err(error)) = program.map(|program| is_other(program, &output)) {
-        return complain(&format!("{}: {error}", output.display()));
+    let program = program.filter(|program| program.components().count() > 1);
+    if program.is_some_and(|program| is_same(program, &output)) {
+        return complain(&format!("{}: is the program: choose another name", output.display()));
     }
     let request = Request {
         command: arguments.command.clone(),

@@ -159,10 +159,11 @@ impl<'s> Shape<'s> {
         self.bytes.first().copied()
     }
 
-    /// Passes over counters, which come first; their names.
+    /// Passes over counters, which come first; their names. There can't be more than processors have.
     pub(super) fn counters(&mut self) -> Vec<String> {
+        const MOST: usize = 16;
         let mut names = Vec::new();
-        while self.first() == Some(COUNTER) {
+        while self.first() == Some(COUNTER) && names.len() < MOST {
             let Some((_, name)) = self.next_value() else { break };
             let mut nothing = self.take(2);
             if nothing.take() != Some(&[kind::UNSIGNED, 8][..]) {

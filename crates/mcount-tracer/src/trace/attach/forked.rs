@@ -67,7 +67,8 @@ impl Worker {
         /// Looks at it. A whole trace takes a few; one that the program has written over may never have been read.
         const LOOKS: u64 = 2 * MOST / AT_ONCE as u64;
         let mut ends: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-        if self.trace.chunks() > MOST || !self.trace.is_whole() {
+        // Nobody reads a hidden one.
+        if self.is_hidden || self.trace.chunks() > MOST || !self.trace.is_whole() {
             return ends;
         }
         let mut follower = Follower::new();

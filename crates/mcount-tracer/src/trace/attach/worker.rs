@@ -121,7 +121,7 @@ pub(super) struct Worker {
     /// What the kernel tells of threads.
     pub(super) kernel: Option<Kernel>,
     /// The trace isn't kept.
-    is_hidden: bool,
+    pub(super) is_hidden: bool,
     /// Where others ask for other functions.
     pub(super) control: Option<Control>,
     began: Instant,
