@@ -237,6 +237,9 @@ impl Calls {
 /// A call that doesn't return.
 fn unfinished(ids: (u32, u32), open: Open, end: u64, how: u32) -> Option<Call> {
     let Open { start, entry, is_ours, inside, .. } = open;
+    // What a thread that ends still called may be known to have ended later.
+    let last = inside.iter().map(|inner| inner.end).max().unwrap_or(0);
+    let end = if how == told::OPEN { end } else { end.max(last) };
     (!is_ours).then_some(Call { ids, start, end, how, entry, result: None, inside })
 }
 

@@ -40,6 +40,8 @@ struct Stack {
     begun: Vec<Begun>,
     /// How many of these began before the last border of a system call.
     outside: usize,
+    /// When the last one began or ended, in ticks.
+    last: u64,
 }
 
 /// What all threads are in.
@@ -89,6 +91,7 @@ impl Functions {
     /// A function begins, in ticks. While its thread is off the processor, what is done is the kernel's own affair.
     pub(super) fn enter(&mut self, thread: u32, address: u64, ticks: u64, is_away: bool) {
         let stack = self.stacks.entry(thread).or_default();
+        stack.last = ticks;
         let depth = stack.begun.len() - stack.outside;
         let is_wanted = depth < self.depth && !is_away;
         stack.begun.push(Begun { address, start: ticks, is_wanted });
@@ -103,6 +106,7 @@ impl Functions {
         is_away: bool,
     ) -> Option<Inner> {
         let stack = self.stacks.get_mut(&thread)?;
+        stack.last = ticks;
         // If it isn't the last one, something is missing.
         let at = stack.begun.iter().rposition(|begun| begun.address == address)?;
         let Begun { start, is_wanted, .. } = *stack.begun.get(at)?;
@@ -126,13 +130,15 @@ impl Functions {
         stack.outside = stack.begun.len();
     }
 
-    /// A thread has ended: what it was in doesn't return.
+    /// A thread has ended at that time or later, and nothing more is heard of it: what it was in doesn't return.
     pub(super) fn ended(&mut self, thread: u32, ticks: u64) -> Vec<Inner> {
         let how = u32::try_from(end::EXIT).unwrap_or(0);
-        self.stacks.remove(&thread).map(|stack| stack.unfinished(ticks, how)).unwrap_or_default()
+        let Some(stack) = self.stacks.remove(&thread) else { return Vec::new() };
+        let end = stack.last.max(ticks);
+        stack.unfinished(end, how)
     }
 
-    /// Nothing more is heard of this thread that has ended.
+    /// It isn't known any more.
     pub(super) fn forget(&mut self, thread: u32) {
         self.processes.remove(&thread);
     }
@@ -254,6 +260,11 @@ mod tests {
         assert_eq!(all.process(THREAD), Some(7));
         let exit = Inner { address: 1, start: 20, end: 21, how: 3 };
         assert_eq!(all.ended(THREAD, 21), [exit]);
+        // Since 2025, kernels tell of the end before they close files.
+        all.enter(THREAD, 1, 30, false);
+        all.enter(THREAD, 2, 31, false);
+        assert_eq!(all.leave(THREAD, 2, 35, false), Some(call(2, 31, 35)));
+        assert_eq!(all.ended(THREAD, 22), [Inner { address: 1, start: 30, end: 35, how: 3 }]);
         all.forget(THREAD);
         assert_eq!((all.process(THREAD), all.rest()), (None, Vec::new()));
         all.begun((7, THREAD));

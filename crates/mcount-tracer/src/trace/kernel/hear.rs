@@ -10,6 +10,17 @@ use mcount_trace::Moment;
 use mcount_trace::layout::header;
 use std::sync::atomic::Ordering::SeqCst;
 
+/// A thread that has ended takes less than this many nanoseconds for what is left to do.
+const ENDING: u64 = 10_000_000_000;
+
+/// A thread that has ended, or nearly so, at that time: in nanoseconds, and in ticks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ending {
+    ids: (u32, u32),
+    time: u64,
+    ticks: u64,
+}
+
 impl State {
     /// When that was, in ticks: not before what came earlier.
     pub(super) fn ticks_of(&mut self, time: u64, now: Moment) -> u64 {
@@ -53,27 +64,58 @@ impl State {
     }
 
     /// Takes in what threads of the program do that matters for functions of the kernel.
-    fn follow_functions(&mut self, ids: (u32, u32), ticks: u64, said: &Said, heard: &mut Heard) {
+    fn follow_functions(&mut self, ids: (u32, u32), said: &Said) {
         let Some(functions) = &mut self.functions else { return };
         match said {
             Said::New { .. } => functions.begun(ids),
             Said::Enter(_) | Said::Exit { .. } => functions.cross(ids.1),
-            Said::Ended => {
-                let inner = functions.ended(ids.1, ticks);
-                self.called(ids.1, inner, heard);
-                if let Some(functions) = &mut self.functions {
-                    functions.forget(ids.1);
-                }
-            }
             _ => {}
         }
+    }
+
+    /// A thread has ended, or nearly so: since 2025, kernels say so before they unmap its memory and close its files (`do_exit`), and what
+    /// they call for that is the thread's, too.
+    fn ends(&mut self, ids: (u32, u32), (time, ticks): (u64, u64), heard: &mut Heard) {
+        let ending = Ending { ids, time, ticks };
+        if self.functions.is_some() {
+            self.ending.push_back(ending);
+        } else {
+            self.end_of(ending, heard);
+        }
+    }
+
+    /// Nothing more is heard of threads that ended long before that time, in nanoseconds, nor of the one that has this number now.
+    pub(super) fn end_all(&mut self, now: u64, reused: Option<u32>, heard: &mut Heard) {
+        let is_over =
+            |one: &Ending| now.saturating_sub(one.time) > ENDING || Some(one.ids.1) == reused;
+        if reused.is_none() && !self.ending.front().is_some_and(is_over) {
+            return;
+        }
+        let all = std::mem::take(&mut self.ending).into_iter();
+        let (over, rest): (Vec<Ending>, Vec<Ending>) = all.partition(is_over);
+        self.ending = rest.into();
+        for one in over {
+            self.end_of(one, heard);
+        }
+    }
+
+    fn end_of(&mut self, Ending { ids, ticks, .. }: Ending, heard: &mut Heard) {
+        if let Some(functions) = &mut self.functions {
+            let inner = functions.ended(ids.1, ticks);
+            self.called(ids.1, inner, heard);
+        }
+        self.functions.iter_mut().for_each(|functions| functions.forget(ids.1));
+        let calls = self.calls.as_mut();
+        heard.calls.extend(calls.and_then(|calls| calls.ended(ids, ticks)));
     }
 
     /// Takes in what the kernel said.
     pub(super) fn hear(&mut self, event: Event, now: Moment, heard: &mut Heard) {
         let Event { time, ids, said } = event;
         let ticks = self.ticks_of(time, now);
-        self.follow_functions(ids, ticks, &said, heard);
+        let reused = matches!(said, Said::New { .. }).then_some(ids.1);
+        self.end_all(time, reused, heard);
+        self.follow_functions(ids, &said);
         match said {
             Said::Off { is_preempted } => self.waits.off(ids, ticks, is_preempted),
             Said::On => {
@@ -115,8 +157,7 @@ impl State {
                 if ids.0 == ids.1 {
                     self.ours.ended(ids.0);
                 }
-                let calls = self.calls.as_mut();
-                heard.calls.extend(calls.and_then(|calls| calls.ended(ids, ticks)));
+                self.ends(ids, (time, ticks), heard);
             }
         }
     }

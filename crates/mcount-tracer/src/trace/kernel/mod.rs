@@ -39,6 +39,7 @@ pub(super) use self::chosen::Chosen;
 use self::chunks::KERNEL;
 use self::events::Event;
 use self::functions::{Functions, Inner};
+use self::hear::Ending;
 pub(super) use self::instance::Instance;
 use self::instants::{Instant, Instants};
 use self::lost::Lost;
@@ -54,7 +55,7 @@ use super::scope::{Scope, Switches};
 use mcount_ptrace::Tracee;
 use mcount_trace::{Function, Module, Moment, Signature};
 use nix::libc;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -141,6 +142,8 @@ struct State {
     lost: Lost,
     lost_functions: Lost,
     new_threads: u64,
+    /// Threads that have ended, of which functions of the kernel may still be heard.
+    ending: VecDeque<Ending>,
 }
 
 /// What's known of the threads before the kernel tells of them.
@@ -261,6 +264,7 @@ impl Kernel {
             lost: Lost::default(),
             lost_functions: Lost::default(),
             new_threads: 0,
+            ending: VecDeque::new(),
             trace: shared,
         };
         let state = Arc::new(Mutex::new(state));
@@ -462,12 +466,13 @@ impl State {
     /// What hasn't ended.
     fn end(&mut self) {
         let mut heard = Heard::default();
+        self.end_all(u64::MAX, None, &mut heard);
         let rest = self.functions.as_mut().map(Functions::rest).unwrap_or_default();
         for (thread, inner) in rest {
             self.called(thread, inner, &mut heard);
         }
         heard.times = self.waits.rest(clock::clock());
-        heard.calls = self.calls.as_mut().map(Calls::rest).unwrap_or_default();
+        heard.calls.extend(self.calls.as_mut().map(Calls::rest).unwrap_or_default());
         self.record(heard, u64::MAX);
         let rest = self.beginnings.rest();
         if let Some(calls) = &mut self.calls {
