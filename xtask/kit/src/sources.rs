@@ -53,7 +53,13 @@ fn download(package: &str, root: &Path) -> Result<()> {
         root.display()
     );
     shell(&downloads, &format!("apt-get {options} update"))?;
-    shell(&downloads, &format!("apt-get {options} source --download-only {package}"))?;
+    // A mirror may have lists of what it doesn't have itself, so older versions will do.
+    let line = format!(
+        "versions=$(apt-cache {options} showsrc {package} | sed -n 's/^Version: //p' | sort -Vr); \
+         for version in $versions; do \
+           apt-get {options} source --download-only {package}=$version && exit; done; exit 1"
+    );
+    shell(&downloads, &line)?;
     Ok(())
 }
 
