@@ -199,6 +199,38 @@ fn download(suite: &Suite, architecture: &str, flavour: &str, folder: &Path) -> 
     Ok(())
 }
 
+/// Unpacks these packages of this machine's Debian, and all that they depend on, into a folder. What is fetched for it is in `room`.
+pub(crate) fn unpack_all(
+    architecture: &str,
+    names: &[&str],
+    room: &Path,
+    folder: &Path,
+) -> Result<()> {
+    files::make_folder(folder)?;
+    let configuration = private_apt(&Suite::default(), architecture, room)?;
+    let apt = |words: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.env("APT_CONFIG", &configuration).args(words);
+        command
+    };
+    // One list out of date at a mirror fails the whole update; what matters is whether the packages are found.
+    apt(&["-qq", "update"]).output()?;
+    let words = ["-qq", "-y", "--no-install-recommends", "--download-only", "install"];
+    let output = apt(&words).args(names).output()?;
+    if !output.status.success() {
+        return Err(format!("apt-get install: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    for package in files::list(&room.join("apt/cache/archives"))? {
+        if package.extension().is_some_and(|extension| extension == "deb") {
+            let status = Command::new("dpkg-deb").arg("-x").arg(&package).arg(folder).status()?;
+            if !status.success() {
+                return Err(format!("dpkg-deb -x {}: {status}", package.display()).into());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Makes the folders of a private apt root, and returns its configuration file.
 fn private_apt(suite: &Suite, architecture: &str, folder: &Path) -> Result<PathBuf> {
     let root = folder.join("apt");

@@ -29,6 +29,7 @@ mod sampled;
 mod servers;
 mod stress;
 mod suites;
+mod timeline;
 mod traced;
 
 use std::process::ExitCode;
@@ -57,6 +58,7 @@ experiments:
   servers   have probes come and go in redis, nginx and PostgreSQL under load
   stress    arm and disarm 10,000 functions for minutes, while threads, signals and processes go on
   suites    run the tests of python, perl, git and openssl with every function probed, and compare
+  timeline  compare system calls and kernel functions with strace's and trace-cmd's, under kernels of Debian in QEMU
 ";
 
 fn main() -> ExitCode {
@@ -89,6 +91,7 @@ fn run() -> Result<bool> {
             Some("servers") => servers::run(parser),
             Some("stress") => stress::run(parser),
             Some("suites") => suites::run(parser),
+            Some("timeline") => timeline::run(parser),
             _ => Err(format!("no experiment is called {}\n\n{USAGE}", experiment.display()).into()),
         },
         Some(Arg::Short('h') | Arg::Long("help")) => {

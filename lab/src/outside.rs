@@ -109,6 +109,17 @@ impl Machine {
         }
     }
 
+    /// Cargo, which builds for it into this folder.
+    fn cargo(&self, target: &Path) -> Result<Command> {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(files::workspace()).env("CARGO_TARGET_DIR", target);
+        cargo.env("RUSTC", self.rust()?).env_remove("RUSTFLAGS");
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_BUILD_TARGET", self.target);
+        let target_name = self.target.to_uppercase().replace('-', "_");
+        cargo.env(format!("CARGO_TARGET_{target_name}_LINKER"), self.compiler("gcc"));
+        Ok(cargo)
+    }
+
     /// A program by the user-mode emulation.
     fn emulated(&self, program: &Path) -> Command {
         let mut emulator = Command::new(format!("qemu-{}", self.name));
@@ -195,6 +206,16 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     boot(&room, &kernel, &request)
 }
 
+/// `mcount` for another processor.
+pub(crate) fn mcount(processor: &str) -> Result<PathBuf> {
+    let machine = MACHINES.iter().find(|machine| machine.name == processor);
+    let machine = machine.ok_or_else(|| format!("no machine is called {processor}"))?;
+    apt::install(&apt::missing(machine.packages).unwrap_or_default())?;
+    let target = files::workspace().join("target/outside").join(machine.name).join("build");
+    succeed(machine.cargo(&target)?.args(["build", "--quiet", "--release", "-p", "mcount-cli"]))?;
+    Ok(target.join(machine.target).join("release/mcount"))
+}
+
 /// The test programs and mcount, for the other processor.
 struct Built {
     tests: Vec<TestProgram>,
@@ -207,10 +228,9 @@ struct Built {
 
 impl Built {
     fn new(machine: &Machine, room: &Path, is_release: bool, is_whole: bool) -> Result<Self> {
-        let compiler = machine.rust()?;
         let target = room.join("build");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["test", "-p", "mcount-cli", "--target", machine.target]);
+        let mut cargo = machine.cargo(&target)?;
+        cargo.args(["test", "-p", "mcount-cli"]);
         if is_whole {
             cargo.arg("--lib");
         }
@@ -218,11 +238,6 @@ impl Built {
         if is_release {
             cargo.arg("--release");
         }
-        cargo.current_dir(files::workspace()).env("CARGO_TARGET_DIR", &target);
-        cargo.env("RUSTC", compiler).env_remove("RUSTFLAGS");
-        cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
-        let target_name = machine.target.to_uppercase().replace('-', "_");
-        cargo.env(format!("CARGO_TARGET_{target_name}_LINKER"), machine.compiler("gcc"));
         let tests = test_programs::build(&mut cargo)?;
         let (units, tests) = tests
             .ok_or("the tests don't build")?

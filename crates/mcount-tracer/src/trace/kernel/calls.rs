@@ -237,8 +237,8 @@ impl Calls {
 /// A call that doesn't return.
 fn unfinished(ids: (u32, u32), open: Open, end: u64, how: u32) -> Option<Call> {
     let Open { start, entry, is_ours, inside, .. } = open;
-    // What a thread that ends still called may be known to have ended later.
-    let last = inside.iter().map(|inner| inner.end).max().unwrap_or(0);
+    // What a thread that ends still called may be known to have ended later. What ends at the same time would lie beside it.
+    let last = inside.iter().map(|inner| inner.end.saturating_add(1)).max().unwrap_or(0);
     let end = if how == told::OPEN { end } else { end.max(last) };
     (!is_ours).then_some(Call { ids, start, end, how, entry, result: None, inside })
 }
@@ -294,6 +294,22 @@ fn describe((number, is_32_bit): (i64, bool), metadata: &mut Chunks) -> Describe
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_thread_calls_last_lies_in_its_last_call() {
+        let entry = Entry { number: 60, arguments: [0; 6], instruction: None, is_32_bit: false };
+        let mut functions = super::super::functions::Functions::new(9, 7, [8]);
+        functions.enter(8, 1, 30, false);
+        let inside: Vec<Inner> = functions.leave(8, 1, 40, false).into_iter().collect();
+        let open = |inside| Open { process: 7, start: 10, entry, is_ours: false, inside };
+        let ends = [(20, 41), (90, 90)].map(|(end, expected)| {
+            let call = unfinished((7, 8), open(inside.clone()), end, 3);
+            (call.map(|call| call.end), Some(expected))
+        });
+        assert!(ends.iter().all(|(end, expected)| end == expected), "{ends:?}");
+        let still = unfinished((7, 8), open(inside.clone()), 0, told::OPEN);
+        assert_eq!(still.map(|call| call.end), Some(0));
+    }
 
     #[test]
     fn programs_begin_with_exec() {
