@@ -128,6 +128,18 @@ fn what_is_damaged_is_said() {
     assert!(outcome.code == Some(0) && (1..all).contains(&calls(&outcome)));
 }
 
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let room = Room::new().unwrap();
+    room.put("t.mcount", &sample()).unwrap();
+    for undo in [&[][..], &["--undo"]] {
+        let words = [&["compress", "t.mcount", "-o", "no/t"], undo].concat();
+        let failed = mcount(&room, &words);
+        assert_eq!(failed.code, Some(2));
+        assert_eq!(failed.stderr, "mcount: no/t: No such file or directory\n");
+    }
+}
+
 /// The trace of a program, compressed at once.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

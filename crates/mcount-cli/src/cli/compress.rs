@@ -5,7 +5,7 @@ use crate::commit::Failure;
 use crate::files::is_standard;
 use crate::packing::{compress, decompress};
 use clap::{Args, ValueHint};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
@@ -36,6 +36,10 @@ pub(super) fn run(arguments: &CompressArgs) -> u8 {
     let output = arguments.output.as_ref().unwrap_or(trace);
     if is_standard(trace) || is_standard(output) {
         return complain("only files can be compressed or restored, not standard input and output");
+    }
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Err(error) = folder.unwrap_or(Path::new(".")).metadata() {
+        return complain(&format!("{}: {}", output.display(), Failure::from(error)));
     }
     let done = if arguments.undo { decompress(trace, output) } else { compress(trace, output) };
     match done {
