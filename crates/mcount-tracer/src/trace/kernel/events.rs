@@ -36,6 +36,14 @@ pub(super) enum Said {
     Missed(u64),
 }
 
+impl Said {
+    /// Does a system call or a function begin or end?
+    pub(super) fn is_border(&self) -> bool {
+        let is_call = matches!(self, Self::Enter(_) | Self::Exit { .. });
+        is_call || matches!(self, Self::Into(_) | Self::OutOf(_) | Self::Through(_))
+    }
+}
+
 /// The beginning of a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {

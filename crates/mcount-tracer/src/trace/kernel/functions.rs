@@ -40,7 +40,7 @@ struct Stack {
     begun: Vec<Begun>,
     /// How many of these began before the last border of a system call.
     outside: usize,
-    /// When the last one began or ended, in ticks.
+    /// When the last one began or ended, or the last system call did, in ticks.
     last: u64,
 }
 
@@ -88,10 +88,17 @@ impl Functions {
         self.processes.insert(thread, process);
     }
 
+    /// When something of this thread's begins or ends that is reported at that time, in ticks: later than what came before it. Of times that
+    /// are equal, as those of coarse clocks are, it couldn't be told which call lies in which.
+    pub(super) fn distinct(&mut self, thread: u32, ticks: u64) -> u64 {
+        let last = &mut self.stacks.entry(thread).or_default().last;
+        *last = ticks.max(last.saturating_add(1));
+        *last
+    }
+
     /// A function begins, in ticks. While its thread is off the processor, what is done is the kernel's own affair.
     pub(super) fn enter(&mut self, thread: u32, address: u64, ticks: u64, is_away: bool) {
         let stack = self.stacks.entry(thread).or_default();
-        stack.last = ticks;
         let depth = stack.begun.len() - stack.outside;
         let is_wanted = depth < self.depth && !is_away;
         stack.begun.push(Begun { address, start: ticks, is_wanted });
@@ -106,7 +113,6 @@ impl Functions {
         is_away: bool,
     ) -> Option<Inner> {
         let stack = self.stacks.get_mut(&thread)?;
-        stack.last = ticks;
         // If it isn't the last one, something is missing.
         let at = stack.begun.iter().rposition(|begun| begun.address == address)?;
         let Begun { start, is_wanted, .. } = *stack.begun.get(at)?;
@@ -248,6 +254,14 @@ mod tests {
     }
 
     #[test]
+    fn times_of_a_thread_are_distinct() {
+        let mut all = functions(1);
+        let times = [9, 9, 9, 20, 15].map(|ticks| all.distinct(THREAD, ticks));
+        assert_eq!(times, [9, 10, 11, 20, 21]);
+        assert_eq!(all.distinct(9, 9), 9, "another thread");
+    }
+
+    #[test]
     fn calls_that_do_not_end() {
         let mut all = functions(9);
         all.enter(THREAD, 1, 10, false);
@@ -262,8 +276,7 @@ mod tests {
         assert_eq!(all.ended(THREAD, 21), [exit]);
         // Since 2025, kernels tell of the end before they close files.
         all.enter(THREAD, 1, 30, false);
-        all.enter(THREAD, 2, 31, false);
-        assert_eq!(all.leave(THREAD, 2, 35, false), Some(call(2, 31, 35)));
+        assert_eq!(all.distinct(THREAD, 35), 35);
         assert_eq!(all.ended(THREAD, 22), [Inner { address: 1, start: 30, end: 35, how: 3 }]);
         all.forget(THREAD);
         assert_eq!((all.process(THREAD), all.rest()), (None, Vec::new()));

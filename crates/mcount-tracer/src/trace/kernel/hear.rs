@@ -113,6 +113,10 @@ impl State {
     pub(super) fn hear(&mut self, event: Event, now: Moment, heard: &mut Heard) {
         let Event { time, ids, said } = event;
         let ticks = self.ticks_of(time, now);
+        let ticks = match &mut self.functions {
+            Some(functions) if said.is_border() => functions.distinct(ids.1, ticks),
+            _ => ticks,
+        };
         let reused = matches!(said, Said::New { .. }).then_some(ids.1);
         self.end_all(time, reused, heard);
         self.follow_functions(ids, &said);
