@@ -25,7 +25,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// Kibibytes of each processor's buffer, and of all.
-const MOST: usize = 8 << 10;
+const MOST: usize = 32 << 10;
 const LEAST: usize = 1 << 10;
 const ALL: usize = 64 << 10;
 
