@@ -84,18 +84,23 @@ impl State {
         }
     }
 
-    /// Nothing more is heard of threads that ended long before that time, in nanoseconds, nor of the one that has this number now.
-    pub(super) fn end_all(&mut self, now: u64, reused: Option<u32>, heard: &mut Heard) {
-        let is_over =
-            |one: &Ending| now.saturating_sub(one.time) > ENDING || Some(one.ids.1) == reused;
-        if reused.is_none() && !self.ending.front().is_some_and(is_over) {
+    /// Nothing more is heard of threads that ended long before that time, in nanoseconds.
+    pub(super) fn end_before(&mut self, now: u64, heard: &mut Heard) {
+        let is_over = |one: &Ending| now.saturating_sub(one.time) > ENDING;
+        while self.ending.front().is_some_and(is_over) {
+            let Some(ending) = self.ending.pop_front() else { return };
+            self.end_of(ending, heard);
+        }
+    }
+
+    /// A thread is new: nothing more is heard of the one that had its number.
+    fn end_of_number(&mut self, thread: u32, heard: &mut Heard) {
+        if self.functions.as_ref().and_then(|functions| functions.process(thread)).is_none() {
             return;
         }
-        let all = std::mem::take(&mut self.ending).into_iter();
-        let (over, rest): (Vec<Ending>, Vec<Ending>) = all.partition(is_over);
-        self.ending = rest.into();
-        for one in over {
-            self.end_of(one, heard);
+        let at = self.ending.iter().position(|one| one.ids.1 == thread);
+        if let Some(ending) = at.and_then(|at| self.ending.remove(at)) {
+            self.end_of(ending, heard);
         }
     }
 
@@ -117,8 +122,10 @@ impl State {
             Some(functions) if said.is_border() => functions.distinct(ids.1, ticks),
             _ => ticks,
         };
-        let reused = matches!(said, Said::New { .. }).then_some(ids.1);
-        self.end_all(time, reused, heard);
+        self.end_before(time, heard);
+        if matches!(said, Said::New { .. }) {
+            self.end_of_number(ids.1, heard);
+        }
         self.follow_functions(ids, &said);
         match said {
             Said::Off { is_preempted } => self.waits.off(ids, ticks, is_preempted),

@@ -466,7 +466,7 @@ impl State {
     /// What hasn't ended.
     fn end(&mut self) {
         let mut heard = Heard::default();
-        self.end_all(u64::MAX, None, &mut heard);
+        self.end_before(u64::MAX, &mut heard);
         let rest = self.functions.as_mut().map(Functions::rest).unwrap_or_default();
         for (thread, inner) in rest {
             self.called(thread, inner, &mut heard);
