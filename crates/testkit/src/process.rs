@@ -46,6 +46,7 @@ pub fn run(command: &mut Command) -> Result<String, String> {
 ///
 /// It cannot be started, or the file does not appear within half a minute.
 pub fn disturb(command: &mut Command, begun: &Path, signal: &str) -> Result<ExitStatus, String> {
+    crate::interrupt::not_ignored();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("{}: {error}", line(command)))?;
     let deadline = Instant::now() + Duration::from_secs(30);
