@@ -150,7 +150,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
 /// Measures redis; is the loss at most a fifth of what `strace` takes, and less than what `perf trace` does?
 fn redis() -> Result<bool> {
     apt::install(&apt::missing(&["linux-perf", "redis-server", "strace"]).unwrap_or_default())?;
-    let mcount = programs::build("mcount-cli", Profile::Dist)?.join("mcount");
+    let mcount = programs::build("mcount-cli", Profile::Release)?.join("mcount");
     let scratch = tempfile::tempdir()?;
     let mut script = Command::new("sh");
     script.args(["-c", include_str!("timeline/redis.sh"), "sh"]).arg(mcount);
