@@ -43,10 +43,11 @@ pub(crate) fn tests() -> Vec<Test> {
                 as_strace(&Room::new()?.compile("gcc", &["-O1", flag], SOURCE)?, &[], false)
             }),
         });
-    let others: [(&str, Check, bool); 7] = [
+    let others: [(&str, Check, bool); 8] = [
         ("nested", nested, false),
         ("failed", failed, false),
         ("busy", busy, false),
+        ("moved", moved, false),
         ("attach", attached, false),
         ("unmounted", unmounted, false),
         ("forbidden", forbidden, true),
@@ -434,6 +435,30 @@ fn busy() -> Result<(), String> {
         (std::cmp::Ordering::Equal, _) | (std::cmp::Ordering::Less, true) => Ok(()),
         _ => Err(format!("{found} of {COUNT}, {ended:?}")),
     }
+}
+
+/// Threads do the same again and again, on one processor and another. The kernel moves its counters between threads meanwhile.
+fn moved() -> Result<(), String> {
+    const COUNT: usize = 10_000;
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O1", "-pthread"], "moved.c")?;
+    let trace = room.path("trace.mcount");
+    let event = ["--events", "syscalls:sys_exit_nanosleep"];
+    for (options, name) in
+        [(&[][..], "linux:nanosleep"), (&event, "linux:nanosleep"), (&event, "sys_exit_nanosleep")]
+    {
+        let mut command = tracer(&trace, &[&["--plain"], options].concat());
+        let ended = room.run("traced", command.arg(&program).arg(COUNT.to_string()))?;
+        let expected: usize = ended.stdout.trim().parse().map_err(|_| format!("{ended:?}"))?;
+        let of_name = |call: &&Value| {
+            call["function"].as_str().is_some_and(|function| function.ends_with(name))
+        };
+        let found = calls(&room, &trace, &[])?.iter().filter(of_name).count();
+        if found != expected {
+            return Err(format!("{name}: {found} of {expected}, {ended:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// A process that runs already.

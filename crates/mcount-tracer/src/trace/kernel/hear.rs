@@ -135,8 +135,8 @@ impl State {
             }
             Said::New { maker } => self.made(ids, maker, time),
             Said::Lost(count) => {
-                self.lost.add(count, ticks);
-                self.forget_open();
+                let forgotten = self.forget_open();
+                self.lost.add(count + forgotten, ticks);
             }
             Said::Missed(count) => {
                 self.lost_functions.add(count, ticks);

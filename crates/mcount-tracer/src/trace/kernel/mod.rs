@@ -445,22 +445,21 @@ impl State {
             self.hear(event, now, &mut heard);
         }
         self.record(heard, end);
-        if doubtful.is_some() {
-            self.forget_open();
+        if let Some(doubtful) = doubtful {
+            let forgotten = self.forget_open();
+            self.lost.add(forgotten, ticks_at(doubtful, self.reads[0], now));
         }
         self.ours.forget(self.reads[0].nanoseconds);
         self.reads = [self.reads[1], now];
     }
 
-    /// What threads do isn't known any more.
-    fn forget_open(&mut self) {
+    /// What threads do isn't known any more; how many records that were read are of no use.
+    fn forget_open(&mut self) -> u64 {
         self.waits.lose();
-        if let Some(calls) = &mut self.calls {
-            calls.lose();
-        }
         if let Some(functions) = &mut self.functions {
             functions.lose();
         }
+        self.calls.as_mut().map_or(0, Calls::lose)
     }
 
     /// What hasn't ended.

@@ -58,6 +58,19 @@ impl Sources {
         self.of_all && self.counters.contains(&sample.counter)
     }
 
+    /// Does a sample say what the one before it on this processor didn't? Only tracepoints of the scheduler may tell of a hit twice.
+    fn is_new(&self, sample: &Sample<'_>, previous: &mut Previous) -> bool {
+        let is_of_scheduler = |id: &u16| {
+            self.waking.is_some_and(|waking| waking.id == *id)
+                || self.chosen.points.get(id).is_some_and(|point| point.name.starts_with("sched:"))
+        };
+        if !sample.id().is_some_and(|id| is_of_scheduler(&id)) {
+            previous.forget();
+            return true;
+        }
+        self.is_of_all(sample) || !previous.is_again(sample)
+    }
+
     /// Appends what a sample says.
     fn hear(&self, sample: &Sample<'_>, events: &mut Vec<Event>) {
         let is_of_all = self.is_of_all(sample);
@@ -80,27 +93,38 @@ struct Ring {
     previous: Previous,
 }
 
-/// The last record of a tracepoint. When one thread wakes another, and both are watched, some kernels give it to both.
+/// The last record of a tracepoint of the scheduler, if nothing came since. When one thread wakes another, and both are watched, some
+/// kernels give it to both (`__perf_task`). A thread may also do the same again, and the kernel may have moved its counters to another
+/// thread and back meanwhile. That takes longer.
 #[derive(Default)]
 struct Previous {
     ids: (u32, u32),
     counter: u64,
+    time: u64,
     own: Vec<u8>,
 }
 
 impl Previous {
     /// Does a record say the previous one again, from the counter of another thread?
     fn is_again(&mut self, sample: &Sample<'_>) -> bool {
+        /// In nanoseconds: an interrupt may come in between.
+        const CLOSE: u64 = 100_000;
         let is_again = self.ids == sample.ids
             && self.own == sample.own
             && self.counter != sample.counter
+            && sample.time.saturating_sub(self.time) < CLOSE
             && !self.own.is_empty();
-        self.own.clear();
+        self.forget();
         if !is_again {
             self.own.extend(sample.own);
-            (self.ids, self.counter) = (sample.ids, sample.counter);
+            (self.ids, self.counter, self.time) = (sample.ids, sample.counter, sample.time);
         }
         is_again
+    }
+
+    /// Something else came.
+    fn forget(&mut self) {
+        self.own.clear();
     }
 }
 
@@ -304,14 +328,11 @@ impl Rings {
                 let known = events.len();
                 if kind == SAMPLE {
                     let sample = Sample::read(&contents, width);
-                    let sources = &self.sources;
-                    let is_new = |one: &Sample<'_>| {
-                        width == Width::Narrow || sources.is_of_all(one) || !previous.is_again(one)
-                    };
-                    if let Some(sample) = sample.filter(is_new) {
+                    if let Some(sample) = sample.filter(|one| self.sources.is_new(one, previous)) {
                         self.sources.hear(&sample, events);
                     }
                 } else {
+                    previous.forget();
                     events.extend(event(kind, misc, &contents, width));
                 }
                 bytes += HEAD + record.len();
@@ -351,5 +372,46 @@ pub(super) fn wait(rings: &[RawFd], most: Duration) {
     // A process that has ended counts as much to read, for ever.
     if result < 0 || all.iter().any(|one| one.revents & !libc::POLLIN != 0) {
         std::thread::sleep(Duration::from_millis(4));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chosen::Point;
+    use super::super::tracepoints::Tracepoint;
+    use super::*;
+
+    /// What is said twice isn't what happened twice: a thread leaves the same system call with the same result again, and its counter was
+    /// another thread's meanwhile.
+    #[test]
+    fn records_that_are_alike() {
+        let (exit, waking, other) = (442, 5, 6);
+        let point = |name: &str| Point { name: name.to_owned(), fields: Vec::new() };
+        let points = [(waking, point("sched:sched_waking")), (other, point("irq:softirq_entry"))];
+        let chosen = Chosen { points: points.into_iter().collect(), ..Chosen::default() };
+        let at = |id: u16| Tracepoint { id, number: 8, values: 16 };
+        let calls = Some(Tracepoints { enter: at(443), exit: at(exit) });
+        let sources = Sources { calls, chosen, ..Sources::default() };
+        let mut previous = Previous::default();
+        let mut are_new = |id: u16, times_and_counters: [(u64, u64); 3]| {
+            previous.forget();
+            times_and_counters.map(|(time, counter)| {
+                let own = [&id.to_ne_bytes()[..], &[0; 22]].concat();
+                // The instruction, threads, time, address, counter and size; registers are behind it.
+                let words = [0, 7 | 8 << 32, time, 0, counter].map(u64::to_ne_bytes).concat();
+                let size = 24_u32.to_ne_bytes();
+                let bytes = [&words[..], &size, &own, &[0; 16]].concat();
+                let sample = Sample::read(&bytes, Width::Wide).unwrap();
+                assert_eq!((sample.time, sample.counter, sample.own), (time, counter, &own[..]));
+                sources.is_new(&sample, &mut previous)
+            })
+        };
+        for id in [exit, other] {
+            assert_eq!(are_new(id, [(10, 1), (20, 2), (30, 1)]), [true; 3]);
+        }
+        // One hit of a tracepoint, for two threads.
+        assert_eq!(are_new(waking, [(10, 1), (20, 2), (30, 1)]), [true, false, true]);
+        assert_eq!(are_new(waking, [(10, 1), (200_000, 2), (400_000, 1)]), [true; 3]);
+        assert_eq!(are_new(waking, [(10, 1), (20, 1), (30, 1)]), [true; 3]);
     }
 }
