@@ -5,6 +5,7 @@ use super::functions::{Functions, Inner};
 use super::lost::Lost;
 use super::waits::Waker;
 use super::{Heard, Instant, State, reasons, ticks_at};
+use crate::words::counted;
 use mcount_ptrace::Tracee;
 use mcount_trace::Moment;
 use mcount_trace::layout::header;
@@ -238,7 +239,11 @@ impl State {
                 "system calls came too fast: the trace lacks {count} of the kernel's records {when}"
             ),
         });
-        others.into_iter().chain(of_functions).collect()
+        let lost = counted(self.lost_somewhere, "record", "records");
+        let somewhere = (self.lost_somewhere > 0).then(|| {
+            format!("the kernel lost {lost} of its functions, and doesn't say when: the trace lacks them")
+        });
+        others.into_iter().chain(of_functions).chain(somewhere).collect()
     }
 
     /// The numbers that a process and a thread have in their own namespace.

@@ -141,6 +141,8 @@ struct State {
     last: u64,
     lost: Lost,
     lost_functions: Lost,
+    /// How many more records of functions are missing.
+    lost_somewhere: u64,
     new_threads: u64,
     /// Threads that have ended, of which functions of the kernel may still be heard.
     ending: VecDeque<Ending>,
@@ -263,6 +265,7 @@ impl Kernel {
             last: 0,
             lost: Lost::default(),
             lost_functions: Lost::default(),
+            lost_somewhere: 0,
             new_threads: 0,
             ending: VecDeque::new(),
             trace: shared,
@@ -350,7 +353,7 @@ impl Kernel {
             state.drain(true);
             state.rings.close();
             if let Some(instance) = state.instance.take() {
-                state.lost_functions.add(instance.missed_else(), clock::clock());
+                state.lost_somewhere = instance.missed_else();
             }
         }
     }
