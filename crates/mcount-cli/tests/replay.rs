@@ -466,9 +466,8 @@ fn a_real_trace_of_many_chunks() {
     assert_eq!(counts.into_iter().collect::<Vec<_>>(), expected);
 }
 
-/// What was being written goes, if a signal ends it.
-#[test]
-fn an_interruption_leaves_nothing_half_written() {
+/// A room with a trace of 600,000 calls, which it takes a while to print.
+fn with_long_trace() -> Room {
     let mut writer = Writer::new();
     let (thread, function) = (writer.thread(1, 1), writer.function("/bin/x", "work"));
     for start in (0..12_000_000).step_by(20) {
@@ -476,6 +475,13 @@ fn an_interruption_leaves_nothing_half_written() {
     }
     let room = Room::new().unwrap();
     room.put("t.mcount", &writer.finish()).unwrap();
+    room
+}
+
+/// What was being written goes, if a signal ends it.
+#[test]
+fn an_interruption_leaves_nothing_half_written() {
+    let room = with_long_trace();
     for (format, signal) in [("uftrace", "INT"), ("jsonl", "TERM"), ("parquet", "INT")] {
         let folder = room.path(format);
         std::fs::create_dir(&folder).unwrap();
@@ -502,13 +508,7 @@ fn an_interruption_leaves_nothing_half_written() {
 /// A signal that the caller has it ignore, as `nohup` does, changes nothing.
 #[test]
 fn an_ignored_signal_leaves_what_is_written() {
-    let mut writer = Writer::new();
-    let (thread, function) = (writer.thread(1, 1), writer.function("/bin/x", "work"));
-    for start in (0..12_000_000).step_by(20) {
-        writer.call(thread, function).from(start).to(start + 9).slot(TOP).end(End::Return);
-    }
-    let room = Room::new().unwrap();
-    room.put("t.mcount", &writer.finish()).unwrap();
+    let room = with_long_trace();
     let script = "trap '' INT; mkdir made; \"$0\" replay --format jsonl -o made/out t.mcount & \
                   while [ -z \"$(ls -A made)\" ]; do :; done; kill -INT $!; wait $!";
     let outcome = room.run(Path::new("sh"), &["-c", script, env!("CARGO_BIN_EXE_mcount")]).unwrap();

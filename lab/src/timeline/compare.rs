@@ -196,30 +196,34 @@ struct Ours {
     outside: u64,
 }
 
+impl Ours {
+    fn take(&mut self, call: &Call) {
+        let end = call.duration_ns.map_or(i64::MAX, |time| call.start_ns.saturating_add(time));
+        self.open.truncate(call.depth);
+        // Times of both ends are rounded down.
+        self.outside +=
+            u64::from(self.open.last().is_some_and(|last| end.saturating_sub(1) > *last));
+        self.open.push(end);
+        if let Some(function) = call.function.strip_prefix("kernel:") {
+            let caller = call.caller.as_deref().and_then(|caller| caller.strip_prefix("kernel:"));
+            self.functions.push((function.to_owned(), caller.map(str::to_owned)));
+        } else if call.function.starts_with("linux:")
+            && !call.function.starts_with("linux:schedule")
+        {
+            let is_first = call.function == "linux:execve" && !self.has_executed;
+            self.system_calls = if is_first { 1 } else { self.system_calls + 1 };
+            self.has_executed |= is_first;
+        }
+    }
+}
+
 /// Compares one run that both recorded: how many system calls, functions of the kernel, and calls of these were compared, and
 /// how many of the last are missing, as `mcount` says.
 fn of_trace_cmd(mcount: &Path, out: &Path, name: &str, found: &mut Found) -> Result<[usize; 4]> {
     let theirs = theirs(&out.join(format!("{name}.dat")))?;
     let mut ours: HashMap<u32, Ours> = HashMap::new();
     calls(mcount, &out.join(format!("{name}-k.mcount")), &mut |call| {
-        let thread = ours.entry(call.thread).or_default();
-        let end = call.duration_ns.map_or(i64::MAX, |time| call.start_ns.saturating_add(time));
-        thread.open.truncate(call.depth);
-        // Times of both ends are rounded down.
-        thread.outside +=
-            u64::from(thread.open.last().is_some_and(|last| end.saturating_sub(1) > *last));
-        thread.open.push(end);
-        if let Some(function) = call.function.strip_prefix("kernel:") {
-            let caller = call.caller.as_deref().and_then(|caller| caller.strip_prefix("kernel:"));
-            let step = (function.to_owned(), caller.map(str::to_owned));
-            thread.functions.push(step);
-        } else if call.function.starts_with("linux:")
-            && !call.function.starts_with("linux:schedule")
-        {
-            let is_first = call.function == "linux:execve" && !thread.has_executed;
-            thread.system_calls = if is_first { 1 } else { thread.system_calls + 1 };
-            thread.has_executed |= is_first;
-        }
+        ours.entry(call.thread).or_default().take(&call);
     })?;
     let mut functions = ours.values().flat_map(|one| &one.functions);
     let has_ends = functions.any(|(_, caller)| caller.is_some());

@@ -247,7 +247,6 @@ impl Kernel {
         let calls = rings.wanted.calls.then(|| Calls::new(&shared, shared.ring, before, symbols));
         let events = rings.wanted.events.clone();
         let instants = events.map(|chosen| Instants::new(&shared, shared.ring, chosen));
-        let ears = rings.ears();
         let state = State {
             rings,
             reads,
@@ -270,6 +269,12 @@ impl Kernel {
             ending: VecDeque::new(),
             trace: shared,
         };
+        Ok(Self::read_on(state))
+    }
+
+    /// Reads what the kernel tells until it's stopped.
+    fn read_on(state: State) -> Self {
+        let ears = state.rings.ears();
         let state = Arc::new(Mutex::new(state));
         let stop = Arc::new(AtomicBool::new(false));
         let (of_reader, told) = (Arc::clone(&state), Arc::clone(&stop));
@@ -279,7 +284,7 @@ impl Kernel {
                 rings::wait(&ears, OFTEN);
             }
         });
-        Ok(Self { state, stop, reader: Some(reader) })
+        Self { state, stop, reader: Some(reader) }
     }
 
     /// Writes what is known until now.
