@@ -65,7 +65,7 @@ for number in $(seq 50); do
 	kill -9 $!
 	wait $! 2>/dev/null
 	pkill -9 -x -f "sh /tmp/kills/loop.sh"
-	for try in 1 2 3 4 5 6 7 8 9 10; do
+	for try in $(seq 60); do
 		settings >/tmp/kills/after
 		cmp -s /tmp/kills/after /out/before && break
 		sleep 0.5

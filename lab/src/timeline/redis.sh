@@ -4,7 +4,7 @@ set -u
 mcount=$1
 port=6399
 bench() { taskset -c 1 redis-benchmark -p $port -n 200000 -c 20 -t get -q --csv 2>/dev/null | tail -1 | cut -d, -f2 | tr -d '"'; }
-for round in 1 2 3 4 5; do
+for round in 1 2 3 4 5 6 7 8 9; do
 	for how in plain mcount perf strace; do
 		taskset -c 0 redis-server --port $port --save '' >/dev/null 2>&1 &
 		server=$!

@@ -43,13 +43,15 @@ pub(crate) fn tests() -> Vec<Test> {
                 as_strace(&Room::new()?.compile("gcc", &["-O1", flag], SOURCE)?, &[], false)
             }),
         });
-    let others: [(&str, Check, bool); 8] = [
+    let others: [(&str, Check, bool); 10] = [
         ("nested", nested, false),
         ("failed", failed, false),
         ("busy", busy, false),
         ("moved", moved, false),
         ("attach", attached, false),
+        ("executes", executes, false),
         ("unmounted", unmounted, false),
+        ("namespace", namespace, false),
         ("forbidden", forbidden, true),
         ("formats", formats, false),
     ];
@@ -502,12 +504,51 @@ fn unmounted() -> Result<(), String> {
     if let Err(why) = testkit::process::run(confined().arg("true")) {
         testkit::trial::ignore(why);
     }
+    counted(&room, &program, confined())
+}
+
+/// In a namespace of processes, threads have other numbers than the kernel's.
+fn namespace() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O1"], SOURCE)?;
+    let confined = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc"]);
+        command
+    };
+    if let Err(why) = testkit::process::run(confined().arg("true")) {
+        testkit::trial::ignore(why);
+    }
+    counted(&room, &program, confined())?;
+    let calls = calls(&room, &room.path("trace.mcount"), &[])?;
+    let is_inner = |call: &Value| call["process"].as_u64().is_some_and(|process| process < 100);
+    if calls.iter().all(is_inner) { Ok(()) } else { Err(format!("{calls:?}")) }
+}
+
+/// A thread that isn't the first one executes a program.
+fn executes() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O1", "-pthread"], "executes.c")?;
+    counted(&room, &program, Command::new("env"))?;
+    let calls = calls(&room, &room.path("trace.mcount"), &[])?;
+    let execs = calls.iter().filter(|call| call["function"] == "linux:execve");
+    let results: Vec<_> = execs.map(|call| at(call, "/result/value").as_i64()).collect();
+    let exits = calls
+        .iter()
+        .filter(|call| call["function"] == "linux:exit_group" && call["process"] == call["thread"]);
+    match (&results[..], exits.count()) {
+        ([Some(0), Some(0)], 1) => Ok(()),
+        found => Err(format!("{found:?}")),
+    }
+}
+
+/// Traces a program that makes 50 calls of `getppid` and exits with 7, by this command.
+fn counted(room: &Room, program: &Path, mut by: Command) -> Result<(), String> {
     let trace = room.path("trace.mcount");
     let tracer = tracer(&trace, &[]);
-    let mut command = confined();
-    command.arg(tracer.get_program()).args(tracer.get_args()).arg(&program);
-    let ended = room.run("traced", &mut command)?;
-    let calls = calls(&room, &trace, &[])?;
+    by.arg(tracer.get_program()).args(tracer.get_args()).arg(program);
+    let ended = room.run("traced", &mut by)?;
+    let calls = calls(room, &trace, &[])?;
     let found = calls.iter().filter(|call| call["function"] == "linux:getppid").count();
     if ended.code == 7 && ended.stderr.is_empty() && found == 50 {
         return Ok(());

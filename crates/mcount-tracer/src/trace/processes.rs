@@ -9,7 +9,7 @@ use super::thread_names;
 use super::{Ended, Maker, Process, Recorder, program};
 use crate::commit::{Failure, about};
 use mcount_agent::config;
-use mcount_ptrace::{Memory, Tracee};
+use mcount_ptrace::{Memory, Tracee, status};
 use mcount_trace::{Mapping, ProcessEnd, ProcessStart, ThreadEnd, ThreadStart};
 use nix::libc;
 use std::cell::RefCell;
@@ -385,8 +385,7 @@ impl Recorder {
 
 /// The thread group, which is the process, that a thread belongs to.
 fn thread_group(thread: i32) -> Option<i32> {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+    status(thread, "Tgid:").and_then(|process| process.try_into().ok())
 }
 
 /// Do both processes have one memory? `None` if the kernel doesn't say.

@@ -3,7 +3,7 @@
 //! The recorder learns where the agent is when the dynamic linker has loaded it. Until then, the calls wait.
 
 use super::calls::Call;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::ops::Range;
 
 /// More calls than that don't wait: no dynamic linker makes that many before it has loaded its first library.
@@ -36,8 +36,15 @@ impl Beginnings {
         }
     }
 
-    /// A call has ended: it waits, or is handed out again.
-    pub(super) fn hold(&mut self, call: Call) -> Option<Call> {
+    /// Calls have ended: some wait, others are handed out again.
+    pub(super) fn hold_all(&mut self, calls: Vec<Call>) -> Vec<Call> {
+        if self.0.is_empty() {
+            return calls;
+        }
+        calls.into_iter().filter_map(|call| self.hold(call)).collect()
+    }
+
+    fn hold(&mut self, call: Call) -> Option<Call> {
         let Some(beginning) = self.0.get_mut(&call.ids.0) else { return Some(call) };
         beginning.held.push(call);
         None

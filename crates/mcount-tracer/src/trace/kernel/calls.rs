@@ -1,16 +1,16 @@
 //! Makes calls of a trace from the beginnings and ends of system calls that the kernel reports, and from what it calls in them.
 
-use super::chunks::{Chunks, KERNEL, chunks_of, encoded, record};
+use super::chunks::{Chunks, KERNEL, append, chunks_of, encoded, record};
 use super::events::Entry;
 use super::functions::{Described as Functions, Inner};
 use super::symbols::Symbols;
 use super::{names, signatures};
 use crate::trace::live::Tally;
 use crate::trace::room::Shared;
+use foldhash::HashMap;
 use mcount_cpu::here::outside::SYSTEM_CALLS;
 use mcount_trace::layout::{chunk, end, told};
 use mcount_trace::{Function, Signature};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The first numbers of system calls as functions of the trace, for 64-bit programs and for others. No function with a hook has such
@@ -84,9 +84,9 @@ impl Calls {
         let mut metadata = Chunks::new(trace, chunk::METADATA, usize::MAX, false);
         names::describe(|entry| _ = metadata.write([encoded(entry)]));
         Self {
-            open: HashMap::new(),
+            open: HashMap::default(),
             before,
-            described: HashMap::new(),
+            described: HashMap::default(),
             functions: symbols.map(|symbols| Functions::new(symbols, KERNEL)),
             metadata,
             records: Chunks::new(trace, chunk::TOLD, chunks_of(ring), ring != 0),
@@ -203,11 +203,11 @@ impl Calls {
             }
         }
         let described = &self.described;
-        let records = calls.iter().filter_map(|call| {
-            let described = described.get(&(call.entry.number, call.entry.is_32_bit))?;
-            Some(call.record(described))
+        self.count += self.records.write_each(calls, |call, bytes| {
+            if let Some(described) = described.get(&(call.entry.number, call.entry.is_32_bit)) {
+                call.append_record(described, bytes);
+            }
         });
-        self.count += self.records.write(records);
         for call in calls {
             self.write_functions(call.inside.iter().map(|inner| (call.ids, inner)));
         }
@@ -257,10 +257,12 @@ impl Call {
         number.and_then(|number| SYSTEM_CALLS.name(number, false)) == Some(name)
     }
 
-    fn record(&self, described: &Described) -> Vec<u8> {
-        let values = signatures::values(&described.sizes, &self.entry.arguments, self.result);
+    fn append_record(&self, described: &Described, bytes: &mut Vec<u8>) {
         let how = self.how << 24 | described.function;
-        record((self.start, self.end), self.ids, how, &values)
+        append(bytes, (self.start, self.end), self.ids, how, |bytes| {
+            let Entry { arguments, .. } = &self.entry;
+            signatures::append_values(&described.sizes, arguments, self.result, bytes);
+        });
     }
 }
 
@@ -299,7 +301,7 @@ mod tests {
     #[test]
     fn what_a_thread_calls_last_lies_in_its_last_call() {
         let entry = Entry { number: 60, arguments: [0; 6], instruction: None, is_32_bit: false };
-        let mut functions = super::super::functions::Functions::new(9, 7, [8]);
+        let mut functions = super::super::functions::Functions::new(9);
         functions.enter(8, 1, 30, false);
         let inside: Vec<Inner> = functions.leave(8, 1, 40, false).into_iter().collect();
         let open = |inside| Open { process: 7, start: 10, entry, is_ours: false, inside };

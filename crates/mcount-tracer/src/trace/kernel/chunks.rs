@@ -47,22 +47,32 @@ impl Chunks {
 
     /// Writes records, each smaller than a chunk, while there's room. Returns how many it wrote.
     pub(super) fn write<R: AsRef<[u8]>>(&mut self, records: impl IntoIterator<Item = R>) -> u64 {
+        self.write_each(records, |record, bytes| bytes.extend_from_slice(record.as_ref()))
+    }
+
+    /// The same of the records of these, which `append` appends to the bytes that it's given.
+    pub(super) fn write_each<T>(
+        &mut self,
+        all: impl IntoIterator<Item = T>,
+        append: impl Fn(T, &mut Vec<u8>),
+    ) -> u64 {
         let (mut written, mut waiting) = (0, 0);
         let mut bytes = Vec::new();
-        for record in records {
+        for one in all {
             if self.is_full {
                 break;
             }
-            let record = record.as_ref();
-            let room = CHUNK_SIZE.saturating_sub(self.used + bytes.len() as u64);
-            if self.taken.is_empty() || room < record.len() as u64 {
+            let before = bytes.len();
+            append(one, &mut bytes);
+            if self.taken.is_empty() || self.used + bytes.len() as u64 > CHUNK_SIZE {
+                let record = bytes.split_off(before);
                 written += self.put(&mut bytes, std::mem::take(&mut waiting));
                 if self.next_chunk().is_none() {
                     self.is_full = true;
                     break;
                 }
+                bytes.extend(record);
             }
-            bytes.extend_from_slice(record);
             waiting += 1;
         }
         written + self.put(&mut bytes, waiting)
@@ -131,20 +141,32 @@ pub(super) fn chunks_of(ring: u64) -> usize {
 }
 
 /// A record: when it began and ended, by which process and thread, its function and how it ended, and its values.
-pub(super) fn record(
+pub(super) fn record(times: (u64, u64), ids: (u32, u32), how: u32, values: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(told::HEAD + values.len() + told::ALIGNMENT);
+    append(&mut record, times, ids, how, |record| record.extend(values));
+    record
+}
+
+/// Appends a record to others, and has `values` append its values.
+pub(super) fn append(
+    records: &mut Vec<u8>,
     (start, end): (u64, u64),
     ids: (u32, u32),
     how: u32,
-    values: &[u8],
-) -> Vec<u8> {
-    let mut record = Vec::with_capacity(told::HEAD + values.len() + told::ALIGNMENT);
-    record.extend(start.to_ne_bytes());
-    record.extend(end.to_ne_bytes());
-    record.extend(ids.0.to_ne_bytes());
-    record.extend(ids.1.to_ne_bytes());
-    record.extend(how.to_ne_bytes());
-    record.extend(u32::try_from(values.len()).unwrap_or(0).to_ne_bytes());
-    record.extend(values);
-    record.resize(record.len().next_multiple_of(told::ALIGNMENT), 0);
-    record
+    values: impl FnOnce(&mut Vec<u8>),
+) {
+    let words = [ids.0, ids.1, how].map(u32::to_ne_bytes);
+    let all = [&start.to_ne_bytes()[..], &end.to_ne_bytes(), words.as_flattened()];
+    let first = records.len();
+    for bytes in all {
+        records.extend_from_slice(bytes);
+    }
+    records.extend([0; 4]);
+    let begin = records.len();
+    values(records);
+    let size = u32::try_from(records.len() - begin).unwrap_or(0).to_ne_bytes();
+    if let Some(room) = records.get_mut(begin - size.len()..begin) {
+        room.copy_from_slice(&size);
+    }
+    records.resize(first + (records.len() - first).next_multiple_of(told::ALIGNMENT), 0);
 }

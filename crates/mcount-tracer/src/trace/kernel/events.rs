@@ -76,21 +76,22 @@ impl Event {
     }
 }
 
-/// What samples have besides process, thread and time.
+/// What records have besides process, thread and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
-    /// Bytes of the tracepoint, and registers.
+    /// Nothing. There are no samples.
     Narrow,
-    /// The instruction, the address, and which counter it is, too. Other records have the latter.
+    /// Which counter it is.
     Wide,
 }
 
 /// The kind of records of tracepoints and of page faults.
 pub(super) const SAMPLE: u32 = 9;
+/// Of those that say how many are missing.
+const LOST: u32 = 2;
 
 /// The contents of a record of the kernel's that isn't a sample: after its own fields are process, thread and time.
 pub(super) fn event(kind: u32, misc: u16, bytes: &[u8], width: Width) -> Option<Event> {
-    const LOST: u32 = 2;
     const COMM: u32 = 3;
     const EXIT: u32 = 4;
     const FORK: u32 = 7;
@@ -119,6 +120,60 @@ pub(super) fn event(kind: u32, misc: u16, bytes: &[u8], width: Width) -> Option<
     Some(Event { time, ids, said })
 }
 
+/// The contents of a record of a ring of system calls: process and thread, if they're there, time, then the tracepoint's own bytes behind their
+/// size, then, at the entry, registers behind what kind they are. Where process and thread aren't there, the process is 0.
+pub(super) fn of_calls(kind: u32, bytes: &[u8], calls: &Tracepoints) -> Option<Event> {
+    let first = if calls.has_ids { 8 } else { 0 };
+    if kind == LOST {
+        // Process and thread are those of whoever finds room again.
+        let time = long(bytes, 16 + first)?;
+        return Some(Event { time, ids: (0, 0), said: Said::Lost(long(bytes, 8)?) });
+    }
+    let time = long(bytes, first)?;
+    let (own, registers) = own(bytes, first + 8).filter(|_| kind == SAMPLE)?;
+    let id = id_of(own)?;
+    let is_entry = id == calls.enter.id;
+    let point = if is_entry { &calls.enter } else { &calls.exit };
+    if id != point.id {
+        return None;
+    }
+    let number = long(own, point.number)?.cast_signed();
+    let said = if is_entry {
+        let mut arguments = [0; 6];
+        for (at, argument) in arguments.iter_mut().enumerate() {
+            *argument = long(own, point.values + 8 * at)?;
+        }
+        let (instruction, is_32_bit) = instruction(registers);
+        Said::Enter(Entry { number, arguments, instruction, is_32_bit })
+    } else {
+        Said::Exit { number, result: long(own, point.values)?.cast_signed() }
+    };
+    let ids = if calls.has_ids {
+        (word(bytes, 0)?, word(bytes, 4)?)
+    } else {
+        (0, word(own, point.thread)?)
+    };
+    Some(Event { time, ids, said })
+}
+
+/// The tracepoint's own bytes behind their size, which is there in a sample, and what is behind them: registers.
+fn own(bytes: &[u8], size: usize) -> Option<(&[u8], &[u8])> {
+    let count = usize::try_from(word(bytes, size)?).ok()?;
+    bytes.get(size + 4..)?.split_at_checked(count)
+}
+
+/// The number of the tracepoint.
+fn id_of(own: &[u8]) -> Option<u16> {
+    own.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
+}
+
+/// Where the thread goes on in the program, if that is known, and whether that has 32 bits.
+fn instruction(registers: &[u8]) -> (Option<u64>, bool) {
+    const ABI_32: u64 = 1;
+    let abi = long(registers, 0).unwrap_or(0);
+    (long(registers, 8).filter(|_| abi != 0), abi == ABI_32)
+}
+
 /// A record of a tracepoint or of a page fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sample<'r> {
@@ -126,58 +181,32 @@ pub(super) struct Sample<'r> {
     pub(super) time: u64,
     /// What page faults are about.
     address: u64,
-    /// The counter that it is from, if that's said: each thread has its own.
+    /// The counter that it is from: each thread has its own.
     pub(super) counter: u64,
     /// The tracepoint's own bytes.
     pub(super) own: &'r [u8],
     /// Where the thread goes on in the program, if that is known.
     instruction: Option<u64>,
-    is_32_bit: bool,
 }
 
 impl<'r> Sample<'r> {
-    /// Process, thread, time, then its own bytes behind their size, then registers behind what kind they are.
-    pub(super) fn read(bytes: &'r [u8], width: Width) -> Option<Self> {
-        const ABI_32: u64 = 1;
-        let is_wide = width == Width::Wide;
-        let first = if is_wide { 8 } else { 0 };
-        let head = if is_wide { first + 36 } else { 20 };
-        let ids = (word(bytes, first)?, word(bytes, first + 4)?);
-        let time = long(bytes, first + 8)?;
-        let known = |at: usize| if is_wide { long(bytes, at) } else { Some(0) };
-        let (address, counter) = (known(first + 16)?, known(first + 24)?);
-        let size = usize::try_from(word(bytes, head - 4)?).ok()?;
-        let own = bytes.get(head..)?.get(..size)?;
-        let registers = bytes.get(head + size..)?;
-        let abi = long(registers, 0).unwrap_or(0);
-        let instruction = long(registers, 8).filter(|_| abi != 0);
-        let is_32_bit = abi == ABI_32;
-        Some(Self { ids, time, address, counter, own, instruction, is_32_bit })
+    /// The instruction, process, thread, time, the address, which counter it is, then its own bytes behind their size, then registers behind
+    /// what kind they are.
+    pub(super) fn read(bytes: &'r [u8]) -> Option<Self> {
+        let (own, registers) = own(bytes, 40)?;
+        Some(Self {
+            ids: (word(bytes, 8)?, word(bytes, 12)?),
+            time: long(bytes, 16)?,
+            address: long(bytes, 24)?,
+            counter: long(bytes, 32)?,
+            own,
+            instruction: instruction(registers).0,
+        })
     }
 
     /// The number of the tracepoint; 0 if it's a page fault.
     pub(super) fn id(&self) -> Option<u16> {
-        self.own.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
-    }
-
-    /// What it says of a system call, if it's of these tracepoints.
-    pub(super) fn call(&self, calls: &Tracepoints) -> Option<Said> {
-        let id = self.id()?;
-        let number = |at: usize| long(self.own, at).map(u64::cast_signed);
-        if id == calls.enter.id {
-            let mut arguments = [0; 6];
-            for (at, argument) in arguments.iter_mut().enumerate() {
-                *argument = long(self.own, calls.enter.values + 8 * at)?;
-            }
-            let Self { instruction, is_32_bit, .. } = *self;
-            let number = number(calls.enter.number)?;
-            Some(Said::Enter(Entry { number, arguments, instruction, is_32_bit }))
-        } else if id == calls.exit.id {
-            let (number, result) = (number(calls.exit.number)?, number(calls.exit.values)?);
-            Some(Said::Exit { number, result })
-        } else {
-            None
-        }
+        id_of(self.own)
     }
 
     /// Whom it wakes, if it's of this tracepoint.
@@ -245,35 +274,50 @@ mod tests {
     }
 
     #[test]
-    fn records_of_tracepoints() {
-        let enter = Tracepoint { id: 443, number: 8, values: 16 };
-        let calls = Tracepoints { enter, exit: Tracepoint { id: 442, ..enter } };
-        let head = |size: u32| words(&[7, 8, 9, 0, size]);
+    fn records_of_system_calls() {
+        let enter = Tracepoint { id: 443, thread: 4, number: 8, values: 16 };
+        let exit = Tracepoint { id: 442, ..enter };
         let own = |id: u32, values: &[u64]| -> Vec<u8> {
             let bytes = values.iter().flat_map(|value| value.to_ne_bytes());
-            [words(&[id, 0]), bytes.collect()].concat()
+            [words(&[id, 8]), bytes.collect()].concat()
         };
         let registers = |abi: u64| [abi.to_ne_bytes(), 77_u64.to_ne_bytes()].concat();
-        let said = |bytes: &[u8]| Sample::read(bytes, Width::Narrow)?.call(&calls);
         let values = [1, 11, 12, 13, 14, 15, 16];
-        let whole = [head(64), own(443, &values), registers(2)].concat();
         let entry = Entry {
             number: 1,
             arguments: [11, 12, 13, 14, 15, 16],
             instruction: Some(77),
             is_32_bit: false,
         };
-        assert_eq!(said(&whole), Some(Said::Enter(entry)));
-        let narrow = [head(64), own(443, &values), registers(1)].concat();
-        assert_eq!(said(&narrow), Some(Said::Enter(Entry { is_32_bit: true, ..entry })));
-        let unknown = [head(64), own(443, &values), 0_u64.to_ne_bytes().to_vec()].concat();
-        assert_eq!(said(&unknown), Some(Said::Enter(Entry { instruction: None, ..entry })));
-        let exit = [head(24), own(442, &[1, 2_u64.wrapping_neg()]), registers(2)].concat();
-        assert_eq!(said(&exit), Some(Said::Exit { number: 1, result: -2 }));
-        // Others, and what is cut anywhere.
-        assert_eq!(said(&[head(64), own(441, &values), registers(2)].concat()), None);
-        for size in 0..84 {
-            assert_eq!(said(&whole[..size]), None, "{size} bytes");
+        for (has_ids, ids) in [(false, (0, 8)), (true, (7, 9))] {
+            let calls = Tracepoints { enter, exit, has_ids };
+            let head = |size: u32| {
+                let all = words(&[7, 9, 5, 0, size]);
+                if has_ids { all } else { all[8..].to_vec() }
+            };
+            let said = |bytes: &[u8]| {
+                let event = of_calls(SAMPLE, bytes, &calls)?;
+                assert_eq!((event.time, event.ids), (5, ids));
+                Some(event.said)
+            };
+            let whole = [head(64), own(443, &values), registers(2)].concat();
+            assert_eq!(said(&whole), Some(Said::Enter(entry)));
+            let narrow = [head(64), own(443, &values), registers(1)].concat();
+            assert_eq!(said(&narrow), Some(Said::Enter(Entry { is_32_bit: true, ..entry })));
+            let unknown = [head(64), own(443, &values), 0_u64.to_ne_bytes().to_vec()].concat();
+            assert_eq!(said(&unknown), Some(Said::Enter(Entry { instruction: None, ..entry })));
+            let exit = [head(24), own(442, &[1, 2_u64.wrapping_neg()])].concat();
+            assert_eq!(said(&exit), Some(Said::Exit { number: 1, result: -2 }));
+            // Others, and what is cut anywhere.
+            assert_eq!(said(&[head(64), own(441, &values), registers(2)].concat()), None);
+            for size in 0..head(0).len() + 64 {
+                assert_eq!(said(&whole[..size]), None, "{size} bytes");
+            }
+            let id = words(&[7, 9, 5, 0]);
+            let lost = [words(&[1, 0, 6, 0]), id[if has_ids { 0 } else { 8 }..].to_vec()].concat();
+            let found = of_calls(LOST, &lost, &calls);
+            assert_eq!(found, Some(Event { time: 5, ids: (0, 0), said: Said::Lost(6) }));
+            assert_eq!(of_calls(LOST, &lost[..lost.len() - 1], &calls), None);
         }
     }
 }

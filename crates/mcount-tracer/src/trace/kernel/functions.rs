@@ -6,9 +6,9 @@
 use super::chunks::{Chunks, encoded};
 use super::symbols::Symbols;
 use crate::words::counted;
+use foldhash::HashMap;
 use mcount_trace::Function;
 use mcount_trace::layout::{end, told};
-use std::collections::HashMap;
 
 /// The first number of these functions in the trace, and how many there can be.
 const FIRST: u32 = 0xfd_0000;
@@ -49,26 +49,15 @@ pub(super) struct Functions {
     /// How many calls, one in the other, are wanted.
     depth: usize,
     stacks: HashMap<u32, Stack>,
-    /// The process of each thread that is known.
-    processes: HashMap<u32, u32>,
     /// How many calls were left out because they cross a border.
     crossing: u64,
 }
 
 impl Functions {
-    /// Of these threads, which are of one process, and of all that they make.
-    pub(super) fn new(depth: u32, process: u32, threads: impl IntoIterator<Item = u32>) -> Self {
-        Self {
-            depth: usize::try_from(depth).unwrap_or(usize::MAX),
-            stacks: HashMap::new(),
-            processes: threads.into_iter().map(|thread| (thread, process)).collect(),
-            crossing: 0,
-        }
-    }
-
-    /// The process of a thread that's recorded.
-    pub(super) fn process(&self, thread: u32) -> Option<u32> {
-        self.processes.get(&thread).copied()
+    /// None yet.
+    pub(super) fn new(depth: u32) -> Self {
+        let depth = usize::try_from(depth).unwrap_or(usize::MAX);
+        Self { depth, stacks: HashMap::default(), crossing: 0 }
     }
 
     /// What is said of calls that began before the system call that they ended in, or ended after the one that they began in.
@@ -83,9 +72,8 @@ impl Functions {
     }
 
     /// A thread is new. It may have the number of one that has ended.
-    pub(super) fn begun(&mut self, (process, thread): (u32, u32)) {
+    pub(super) fn begun(&mut self, thread: u32) {
         self.stacks.remove(&thread);
-        self.processes.insert(thread, process);
     }
 
     /// When something of this thread's begins or ends that is reported at that time, in ticks: later than what came before it. Of times that
@@ -144,11 +132,6 @@ impl Functions {
         stack.unfinished(end, how)
     }
 
-    /// It isn't known any more.
-    pub(super) fn forget(&mut self, thread: u32) {
-        self.processes.remove(&thread);
-    }
-
     /// What threads were in isn't known any more.
     pub(super) fn lose(&mut self) {
         self.stacks.clear();
@@ -179,7 +162,7 @@ pub(super) struct Described {
 
 impl Described {
     pub(super) fn new(symbols: Symbols, module: u32) -> Self {
-        Self { symbols, numbers: HashMap::new(), module }
+        Self { symbols, numbers: HashMap::default(), module }
     }
 
     /// Puts what the function of a call is named into the metadata, if it isn't there. Of more functions than any kernel has, the first
@@ -213,7 +196,7 @@ mod tests {
     const THREAD: u32 = 8;
 
     fn functions(depth: u32) -> Functions {
-        Functions::new(depth, 7, [THREAD])
+        Functions::new(depth)
     }
 
     fn call(address: u64, start: u64, end: u64) -> Inner {
@@ -271,16 +254,14 @@ mod tests {
         let open = |address, start| Inner { address, start, end: 0, how: told::OPEN };
         assert_eq!(all.rest(), [(THREAD, vec![open(1, 10), open(3, 13)])]);
         all.enter(THREAD, 1, 20, false);
-        assert_eq!(all.process(THREAD), Some(7));
         let exit = Inner { address: 1, start: 20, end: 21, how: 3 };
         assert_eq!(all.ended(THREAD, 21), [exit]);
         // Since 2025, kernels tell of the end before they close files.
         all.enter(THREAD, 1, 30, false);
         assert_eq!(all.distinct(THREAD, 35), 35);
         assert_eq!(all.ended(THREAD, 22), [Inner { address: 1, start: 30, end: 35, how: 3 }]);
-        all.forget(THREAD);
-        assert_eq!((all.process(THREAD), all.rest()), (None, Vec::new()));
-        all.begun((7, THREAD));
+        assert_eq!(all.rest(), []);
+        all.begun(THREAD);
         all.enter(THREAD, 1, 30, false);
         all.lose();
         assert_eq!(all.leave(THREAD, 1, 31, false), None);

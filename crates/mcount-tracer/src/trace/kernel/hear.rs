@@ -42,8 +42,7 @@ impl State {
     ) {
         let Some(calls) = &mut self.calls else { return };
         // Threads that aren't known aren't followed.
-        let process = self.functions.as_ref().and_then(|functions| functions.process(thread));
-        let Some(process) = process else { return };
+        let Some(process) = self.processes.known(thread) else { return };
         let ready = all.into_iter().filter_map(|inner| calls.inside(thread, inner));
         heard.functions.extend(ready.map(|inner| ((process, thread), inner)));
     }
@@ -68,7 +67,7 @@ impl State {
     fn follow_functions(&mut self, ids: (u32, u32), said: &Said) {
         let Some(functions) = &mut self.functions else { return };
         match said {
-            Said::New { .. } => functions.begun(ids),
+            Said::New { .. } => functions.begun(ids.1),
             Said::Enter(_) | Said::Exit { .. } => functions.cross(ids.1),
             _ => {}
         }
@@ -96,7 +95,7 @@ impl State {
 
     /// A thread is new: nothing more is heard of the one that had its number.
     fn end_of_number(&mut self, thread: u32, heard: &mut Heard) {
-        if self.functions.as_ref().and_then(|functions| functions.process(thread)).is_none() {
+        if self.functions.is_none() || self.processes.known(thread).is_none() {
             return;
         }
         let at = self.ending.iter().position(|one| one.ids.1 == thread);
@@ -110,14 +109,17 @@ impl State {
             let inner = functions.ended(ids.1, ticks);
             self.called(ids.1, inner, heard);
         }
-        self.functions.iter_mut().for_each(|functions| functions.forget(ids.1));
+        self.processes.forget(ids.1);
         let calls = self.calls.as_mut();
         heard.calls.extend(calls.and_then(|calls| calls.ended(ids, ticks)));
     }
 
     /// Takes in what the kernel said.
     pub(super) fn hear(&mut self, event: Event, now: Moment, heard: &mut Heard) {
-        let Event { time, ids, said } = event;
+        let Event { time, mut ids, said } = event;
+        if ids.0 == 0 && matches!(said, Said::Enter(_) | Said::Exit { .. }) {
+            ids.0 = self.processes.of(ids.1);
+        }
         let ticks = self.ticks_of(time, now);
         let ticks = match &mut self.functions {
             Some(functions) if said.is_border() => functions.distinct(ids.1, ticks),
@@ -177,6 +179,7 @@ impl State {
     /// `maker` made this thread, at that time of the kernel's clock.
     fn made(&mut self, ids: (u32, u32), maker: u32, time: u64) {
         self.new_threads += 1;
+        self.processes.add(ids);
         self.waits.begun(ids.1);
         self.members.insert(ids.1);
         self.ours.forked(ids.0, maker, time);

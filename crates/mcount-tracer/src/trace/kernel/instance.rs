@@ -10,6 +10,7 @@ use super::pages::{Layout, Record, What};
 use super::rings::processors;
 use super::symbols::Symbols;
 use super::tracefs::Tracefs;
+use super::tracepoints::is_first_namespace;
 use crate::commit::Failure;
 use crate::trace::scope::Scope;
 use mcount_ptrace::Tracee;
@@ -245,9 +246,7 @@ fn check(pattern: &str) -> io::Result<()> {
 
 /// Can the kernel's numbers of processes be known, and does it trace functions at all?
 fn check_system() -> io::Result<()> {
-    const FIRST: &str = "pid:[4026531836]";
-    let namespace = std::fs::read_link("/proc/self/ns/pid")?;
-    if namespace.to_str() != Some(FIRST) {
+    if !is_first_namespace()? {
         let text = "mcount is in a container (a PID namespace): run it on the host, as root";
         return Err(io::Error::other(text));
     }

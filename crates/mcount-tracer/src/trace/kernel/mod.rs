@@ -25,6 +25,7 @@ mod lost;
 mod names;
 mod ours;
 mod pages;
+mod processes;
 mod reasons;
 mod rings;
 mod signatures;
@@ -44,6 +45,7 @@ pub(super) use self::instance::Instance;
 use self::instants::{Instant, Instants};
 use self::lost::Lost;
 use self::ours::Ours;
+use self::processes::Processes;
 pub(super) use self::reasons::{why_not, why_nothing};
 use self::rings::Rings;
 use self::waits::{PREEMPTED, SCHEDULED, Time, Waits, Waker};
@@ -133,6 +135,7 @@ struct State {
     /// The threads of the program, and the one of them that is about to execute it.
     members: BTreeSet<u32>,
     before: Option<u32>,
+    processes: Processes,
     beginnings: Beginnings,
     /// What tells of functions of the kernel until that is stopped, and what is known of them.
     instance: Option<Instance>,
@@ -238,10 +241,7 @@ impl Kernel {
         }
         describe(trace, rings.wanted.switches)?;
         let members: BTreeSet<u32> = threads.into_iter().map(i32::cast_unsigned).collect();
-        let functions = instance.as_ref().map(|instance| {
-            let threads = members.iter().copied();
-            Functions::new(instance.depth, process.cast_unsigned(), threads)
-        });
+        let functions = instance.as_ref().map(|instance| Functions::new(instance.depth));
         instance.as_mut().map_or(Ok(()), Instance::begin)?;
         let symbols = instance.as_mut().map(Instance::take_symbols);
         let calls = rings.wanted.calls.then(|| Calls::new(&shared, shared.ring, before, symbols));
@@ -256,6 +256,7 @@ impl Kernel {
             ours: Ours::default(),
             calls,
             instants,
+            processes: Processes::new(process.cast_unsigned(), &members),
             members,
             before,
             beginnings: Beginnings::default(),
@@ -447,11 +448,12 @@ impl State {
         // The kernel takes the time before it writes a record, so one of the last moments may come yet.
         let end = if is_last || doubtful.is_some() { u64::MAX } else { self.reads[1].nanoseconds };
         let later = self.early.partition_point(|event| event.time <= end);
-        let known: Vec<Event> = self.early.drain(..later).collect();
+        let mut early = std::mem::take(&mut self.early);
         let mut heard = Heard::default();
-        for event in known {
+        for event in early.drain(..later) {
             self.hear(event, now, &mut heard);
         }
+        self.early = early;
         self.record(heard, end);
         if let Some(doubtful) = doubtful {
             let forgotten = self.forget_open();
@@ -500,8 +502,7 @@ impl State {
         }
         self.waits.write(&heard.times);
         if let Some(calls) = &mut self.calls {
-            let held = heard.calls.into_iter().filter_map(|call| self.beginnings.hold(call));
-            let ready: Vec<Call> = held.collect();
+            let ready = self.beginnings.hold_all(heard.calls);
             calls.write(&self.beginnings.take(known));
             calls.write(&ready);
         }

@@ -1,6 +1,6 @@
 //! System calls in a traced program that aren't the program's: the agent makes some, and the recorder has threads make others.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::ops::Range;
 
 /// Addresses of code that is in a process since then.

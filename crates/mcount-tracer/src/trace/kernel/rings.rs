@@ -1,8 +1,11 @@
-//! The rings into which the kernel writes: one for each processor, for all threads that are watched.
+//! The rings into which the kernel writes: one for each processor, for all threads that are watched, and another one for system calls.
+//!
+//! The kernel needs 50 ns to 100 ns for each field of a sample, and programs wait for that. So system calls have as few as possible, and
+//! records of a ring are alike.
 
 use super::Wanted;
 use super::chosen::Chosen;
-use super::events::{Event, SAMPLE, Sample, Width, event};
+use super::events::{self, Event, SAMPLE, Sample, Width};
 use super::tracepoints::{Tracepoints, Waking};
 use mcount_cpu::here::outside::SYSTEM_CALLS;
 use nix::libc;
@@ -20,6 +23,9 @@ const RING: usize = 256 << 10;
 const LARGE: usize = 8 << 20;
 const ALL: usize = 64 << 20;
 
+/// Of a ring that only tells of threads and what wakes them.
+const MIDDLE: usize = 2 << 20;
+
 /// Bytes that a record begins with: kind, flags and size (`struct perf_event_header`).
 const HEAD: usize = 8;
 
@@ -31,7 +37,6 @@ const NEARLY_WITH_EVENTS: usize = NEARLY + 8192;
 /// What is to be told of threads, besides when they're off the processor.
 #[derive(Default)]
 struct Sources {
-    calls: Option<Tracepoints>,
     waking: Option<Waking>,
     /// It's told of all threads that wake others, by these counters. Otherwise only of those that are watched.
     of_all: bool,
@@ -42,9 +47,8 @@ struct Sources {
 impl Sources {
     /// The numbers of all tracepoints.
     fn points(&self) -> BTreeSet<u16> {
-        let calls = self.calls.iter().flat_map(|calls| [calls.enter.id, calls.exit.id]);
         let waking = self.waking.iter().filter(|_| !self.of_all).map(|waking| waking.id);
-        calls.chain(waking).chain(self.chosen.points.keys().copied()).collect()
+        waking.chain(self.chosen.points.keys().copied()).collect()
     }
 
     /// Are there records that need more?
@@ -74,23 +78,43 @@ impl Sources {
     /// Appends what a sample says.
     fn hear(&self, sample: &Sample<'_>, events: &mut Vec<Event>) {
         let is_of_all = self.is_of_all(sample);
-        let calls = self.calls.as_ref().filter(|_| !is_of_all);
-        let of_calls = calls.and_then(|calls| sample.call(calls));
         let waking = self.waking.as_ref().filter(|_| is_of_all == self.of_all);
         let waking = waking.and_then(|waking| sample.waking(waking));
         let is_chosen = !is_of_all && sample.id().is_some_and(|id| self.chosen.has(id));
         let chosen = is_chosen.then(|| sample.chosen());
-        let all = [of_calls, waking, chosen].into_iter().flatten();
+        let all = [waking, chosen].into_iter().flatten();
         events.extend(all.map(|said| Event { time: sample.time, ids: sample.ids, said }));
     }
 }
 
-/// The ring of a processor.
+/// A ring of a processor.
 struct Ring {
     sampler: Sampler,
     /// Bytes that it has.
     size: usize,
     previous: Previous,
+}
+
+impl Ring {
+    /// Shows `each` the kind, the flags and the contents of what is in it; the time of an event is handed back. From what time on something
+    /// may be missing, if so: where it lacks at most `nearly` bytes of being full.
+    fn read(
+        &mut self,
+        nearly: usize,
+        mut each: impl FnMut(&mut Previous, (u32, u16), &[u8]) -> Option<u64>,
+    ) -> Option<u64> {
+        let (mut bytes, mut last) = (0, None);
+        while let Some(record) = self.sampler.next_record() {
+            let head = (record.ty(), record.misc());
+            last = each(&mut self.previous, head, &record.to_contiguous()).or(last);
+            bytes += HEAD + record.len();
+            if bytes >= 2 * self.size {
+                // It's filled as fast as it's read.
+                break;
+            }
+        }
+        (bytes + nearly > self.size).then(|| last.unwrap_or(0))
+    }
 }
 
 /// The last record of a tracepoint of the scheduler, if nothing came since. When one thread wakes another, and both are watched, some
@@ -132,13 +156,16 @@ impl Previous {
 pub(super) struct Rings {
     pub(super) wanted: Wanted,
     all: Vec<Ring>,
+    /// Those of system calls.
+    of_calls: Vec<Ring>,
+    calls: Option<Tracepoints>,
     /// What else is counted: its records go to the rings.
     others: Vec<Counter>,
     /// Other processes that the program makes aren't watched.
     is_alone: bool,
     sources: Sources,
-    /// Bytes that the next ring is to have.
-    size: usize,
+    /// The user may not have large ones.
+    is_small: bool,
 }
 
 impl Rings {
@@ -148,12 +175,9 @@ impl Rings {
         let waking = wanted.wakers.then(Waking::find).flatten();
         let (of_all, counters) = (waking.is_some(), BTreeSet::new());
         let chosen = wanted.events.clone().unwrap_or_default();
-        let sources = Sources { calls, waking, of_all, counters, chosen };
-        let part = ALL / processors().next_power_of_two();
-        let is_large = sources.width() == Width::Wide || wanted.calls;
-        let size = if is_large { part.clamp(RING, LARGE) } else { RING };
-        let (all, others) = (Vec::new(), Vec::new());
-        Ok(Self { wanted, all, others, is_alone, sources, size })
+        let sources = Sources { waking, of_all, counters, chosen };
+        let (all, of_calls, others) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { wanted, all, of_calls, calls, others, is_alone, sources, is_small: false })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -164,18 +188,25 @@ impl Rings {
     pub(super) fn close(&mut self) {
         // What was handed down to new threads ends with what it came from.
         self.all.clear();
+        self.of_calls.clear();
         self.others.clear();
     }
 
     /// What says that there is much to read; nothing where there never is.
     pub(super) fn ears(&self) -> Vec<RawFd> {
-        let rings = self.all.iter().filter(|_| self.has_samples());
-        rings.map(|one| one.sampler.as_raw_fd()).collect()
+        let all = self.all.iter().filter(|_| self.sources.width() == Width::Wide);
+        all.chain(&self.of_calls).map(|one| one.sampler.as_raw_fd()).collect()
     }
 
-    /// Does the kernel tell of more than when threads are off the processor?
-    fn has_samples(&self) -> bool {
-        self.sources.calls.is_some() || self.sources.width() == Width::Wide
+    /// Bytes that a ring is to have.
+    fn size(&self, is_of_calls: bool) -> usize {
+        let most = match self.sources.width() {
+            _ if self.is_small => RING,
+            _ if is_of_calls || !self.sources.chosen.is_empty() => LARGE,
+            Width::Wide => MIDDLE,
+            Width::Narrow => RING,
+        };
+        (ALL / processors().next_power_of_two()).clamp(RING, most)
     }
 
     /// Are those known that wake threads: those that are watched, and all others?
@@ -219,28 +250,27 @@ impl Rings {
         at: usize,
         is_first: bool,
     ) -> io::Result<()> {
+        let is_wide = self.sources.width() == Width::Wide;
         let mut builder = Builder::new(Software::DUMMY);
         builder.observe_pid(thread).one_cpu(processor).inherit(true).enabled(true);
-        builder.context_switch(self.wanted.switches).task(true).sample_id_all(true);
-        builder.sample(SampleFlag::TID | SampleFlag::TIME).clockid(Clock::MONOTONIC_RAW);
+        builder.sample_id_all(true).sample(SampleFlag::TIME).clockid(Clock::MONOTONIC_RAW);
         builder.exclude_kernel(true).exclude_hv(true);
-        if self.has_samples() {
+        self.open_calls(&builder, at)?;
+        builder.context_switch(self.wanted.switches).task(true).sample(SampleFlag::TID);
+        if is_wide {
             builder.sample(SampleFlag::RAW | SampleFlag::REGS_USER);
             builder.sample_regs_user(1 << SYSTEM_CALLS.instruction);
-            builder.wakeup_watermark(self.size / 4);
-        }
-        if self.sources.width() == Width::Wide {
             builder.sample(SampleFlag::IP | SampleFlag::ADDR | SampleFlag::STREAM_ID);
             // Where programs begin is told, too.
             builder.comm(true).comm_exec(true);
         }
         if is_first {
-            let ring = self.ring(&mut builder)?;
-            self.all.push(Ring { sampler: ring, size: self.size, previous: Previous::default() });
+            let ring = self.ring(&mut builder, false)?;
+            self.all.push(ring);
             self.watch_wakers(&builder, at)?;
         } else {
             let counter = self.build(&builder)?;
-            self.join(counter, at)?;
+            self.join(counter, descriptor(&self.all, at))?;
         }
         let mut events: Vec<Builder<'_>> = Vec::new();
         for id in self.sources.points() {
@@ -256,9 +286,32 @@ impl Rings {
         for mut builder in events {
             builder.sample_period(1).context_switch(false).task(false).comm(false).include_kernel();
             let counter = self.build(&builder)?;
-            self.join(counter, at)?;
+            self.join(counter, descriptor(&self.all, at))?;
         }
         Ok(())
+    }
+
+    /// Watches the system calls of a thread on a processor. Where they go on is only asked for at the entry.
+    fn open_calls(&mut self, common: &Builder<'_>, at: usize) -> io::Result<()> {
+        let Some(calls) = self.calls else { return Ok(()) };
+        let mut exit = common.clone();
+        exit.sample(SampleFlag::RAW).sample_period(1).include_kernel();
+        if calls.has_ids {
+            exit.sample(SampleFlag::TID);
+        }
+        let mut enter = exit.clone();
+        exit.event(Tracepoint::with_id(calls.exit.id.into()));
+        enter.event(Tracepoint::with_id(calls.enter.id.into()));
+        enter.sample(SampleFlag::REGS_USER).sample_regs_user(1 << SYSTEM_CALLS.instruction);
+        if at == self.of_calls.len() {
+            let ring = self.ring(&mut enter, true)?;
+            self.of_calls.push(ring);
+        } else {
+            let counter = self.build(&enter)?;
+            self.join(counter, descriptor(&self.of_calls, at))?;
+        }
+        let counter = self.build(&exit)?;
+        self.join(counter, descriptor(&self.of_calls, at))
     }
 
     /// Watches all that wake threads on a processor, if that's wanted and allowed.
@@ -272,7 +325,7 @@ impl Rings {
         match builder.build() {
             Ok(counter) => {
                 self.sources.counters.insert(counter.id());
-                self.join(counter, at)
+                self.join(counter, descriptor(&self.all, at))
             }
             Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) => {
                 self.sources.of_all = false;
@@ -282,15 +335,19 @@ impl Rings {
         }
     }
 
-    /// The ring of a processor: a small one if large ones aren't allowed.
-    fn ring(&mut self, builder: &mut Builder<'_>) -> io::Result<Sampler> {
+    /// A ring of a processor: a small one if large ones aren't allowed.
+    fn ring(&mut self, builder: &mut Builder<'_>, is_of_calls: bool) -> io::Result<Ring> {
         loop {
-            match self.build(builder)?.sampled(self.size) {
-                Err(error) if error.raw_os_error() == Some(libc::EPERM) && self.size > RING => {
-                    self.size = RING;
-                    builder.wakeup_watermark(self.size / 4);
+            let size = self.size(is_of_calls);
+            builder.wakeup_watermark(size / 4);
+            match self.build(builder)?.sampled(size) {
+                Err(error) if error.raw_os_error() == Some(libc::EPERM) && size > RING => {
+                    self.is_small = true;
                 }
-                result => return result,
+                result => {
+                    let (sampler, previous) = (result?, Previous::default());
+                    return Ok(Ring { sampler, size, previous });
+                }
             }
         }
     }
@@ -301,13 +358,13 @@ impl Rings {
         alone.and_then(Result::ok).map_or_else(|| builder.build(), Ok)
     }
 
-    /// Sends the records of a counter to the ring of its processor.
-    fn join(&mut self, counter: Counter, at: usize) -> io::Result<()> {
+    /// Sends the records of a counter to a ring of its processor.
+    fn join(&mut self, counter: Counter, ring: Option<RawFd>) -> io::Result<()> {
         /// `PERF_EVENT_IOC_SET_OUTPUT`
         const SET_OUTPUT: libc::c_ulong = 0x2405;
-        let Some(Ring { sampler: ring, .. }) = self.all.get(at) else { return Ok(()) };
+        let Some(ring) = ring else { return Ok(()) };
         // SAFETY: both descriptors are open.
-        let result = unsafe { libc::ioctl(counter.as_raw_fd(), SET_OUTPUT as _, ring.as_raw_fd()) };
+        let result = unsafe { libc::ioctl(counter.as_raw_fd(), SET_OUTPUT as _, ring) };
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -317,38 +374,44 @@ impl Rings {
 
     /// Appends what is in the rings to `events`. From what time on something may be missing, if so.
     pub(super) fn read(&mut self, events: &mut Vec<Event>) -> Option<u64> {
-        let width = self.sources.width();
+        let Self { all, of_calls, sources, calls, .. } = self;
+        let width = sources.width();
         let nearly = if width == Width::Wide { NEARLY_WITH_EVENTS } else { NEARLY };
         let mut doubtful: Option<u64> = None;
-        for Ring { sampler: ring, size, previous } in &mut self.all {
-            let (mut bytes, mut last) = (0, None);
-            while let Some(record) = ring.next_record() {
-                let (kind, misc) = (record.ty(), record.misc());
-                let contents = record.to_contiguous();
+        let mut doubt = |time: Option<u64>| {
+            doubtful = [doubtful, time].into_iter().flatten().min();
+        };
+        for ring in all {
+            doubt(ring.read(nearly, |previous, (kind, misc), bytes| {
                 let known = events.len();
                 if kind == SAMPLE {
-                    let sample = Sample::read(&contents, width);
-                    if let Some(sample) = sample.filter(|one| self.sources.is_new(one, previous)) {
-                        self.sources.hear(&sample, events);
+                    let sample = Sample::read(bytes);
+                    if let Some(sample) = sample.filter(|one| sources.is_new(one, previous)) {
+                        sources.hear(&sample, events);
                     }
                 } else {
                     previous.forget();
-                    events.extend(event(kind, misc, &contents, width));
+                    events.extend(events::event(kind, misc, bytes, width));
                 }
-                bytes += HEAD + record.len();
-                last = events.get(known..).and_then(<[Event]>::last).map(|one| one.time).or(last);
-                if bytes >= 2 * *size {
-                    // It's filled as fast as it's read.
-                    break;
-                }
-            }
-            if bytes + nearly > *size {
-                let last = last.unwrap_or(0);
-                doubtful = Some(doubtful.map_or(last, |doubtful| doubtful.min(last)));
-            }
+                events.get(known..)?.last().map(|one| one.time)
+            }));
+        }
+        let Some(calls) = calls else { return doubtful };
+        for ring in of_calls {
+            doubt(ring.read(NEARLY, |_, (kind, _), bytes| {
+                let event = events::of_calls(kind, bytes, calls)?;
+                let time = event.time;
+                events.push(event);
+                Some(time)
+            }));
         }
         doubtful
     }
+}
+
+/// The descriptor of one of these rings.
+fn descriptor(rings: &[Ring], at: usize) -> Option<RawFd> {
+    rings.get(at).map(|ring| ring.sampler.as_raw_fd())
 }
 
 /// How many processors there may be.
@@ -378,20 +441,16 @@ pub(super) fn wait(rings: &[RawFd], most: Duration) {
 #[cfg(test)]
 mod tests {
     use super::super::chosen::Point;
-    use super::super::tracepoints::Tracepoint;
     use super::*;
 
-    /// What is said twice isn't what happened twice: a thread leaves the same system call with the same result again, and its counter was
-    /// another thread's meanwhile.
+    /// What is said twice isn't what happened twice: a thread does the same again, and its counter was another thread's meanwhile.
     #[test]
     fn records_that_are_alike() {
-        let (exit, waking, other) = (442, 5, 6);
+        let (waking, other) = (5, 6);
         let point = |name: &str| Point { name: name.to_owned(), fields: Vec::new() };
         let points = [(waking, point("sched:sched_waking")), (other, point("irq:softirq_entry"))];
         let chosen = Chosen { points: points.into_iter().collect(), ..Chosen::default() };
-        let at = |id: u16| Tracepoint { id, number: 8, values: 16 };
-        let calls = Some(Tracepoints { enter: at(443), exit: at(exit) });
-        let sources = Sources { calls, chosen, ..Sources::default() };
+        let sources = Sources { chosen, ..Sources::default() };
         let mut previous = Previous::default();
         let mut are_new = |id: u16, times_and_counters: [(u64, u64); 3]| {
             previous.forget();
@@ -401,14 +460,12 @@ mod tests {
                 let words = [0, 7 | 8 << 32, time, 0, counter].map(u64::to_ne_bytes).concat();
                 let size = 24_u32.to_ne_bytes();
                 let bytes = [&words[..], &size, &own, &[0; 16]].concat();
-                let sample = Sample::read(&bytes, Width::Wide).unwrap();
+                let sample = Sample::read(&bytes).unwrap();
                 assert_eq!((sample.time, sample.counter, sample.own), (time, counter, &own[..]));
                 sources.is_new(&sample, &mut previous)
             })
         };
-        for id in [exit, other] {
-            assert_eq!(are_new(id, [(10, 1), (20, 2), (30, 1)]), [true; 3]);
-        }
+        assert_eq!(are_new(other, [(10, 1), (20, 2), (30, 1)]), [true; 3]);
         // One hit of a tracepoint, for two threads.
         assert_eq!(are_new(waking, [(10, 1), (20, 2), (30, 1)]), [true, false, true]);
         assert_eq!(are_new(waking, [(10, 1), (200_000, 2), (400_000, 1)]), [true; 3]);

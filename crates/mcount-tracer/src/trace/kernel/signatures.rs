@@ -194,8 +194,12 @@ pub(super) fn sizes(name: &str) -> Vec<usize> {
 }
 
 /// The values of a call, by the sizes of its arguments; a result only if it has returned.
-pub(super) fn values(sizes: &[usize], arguments: &[u64], result: Option<i64>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(56);
+pub(super) fn append_values(
+    sizes: &[usize],
+    arguments: &[u64],
+    result: Option<i64>,
+    bytes: &mut Vec<u8>,
+) {
     for (size, argument) in sizes.iter().zip(arguments) {
         match size {
             4 => bytes.extend(((argument & 0xffff_ffff) as u32).to_ne_bytes()),
@@ -203,13 +207,18 @@ pub(super) fn values(sizes: &[usize], arguments: &[u64], result: Option<i64>) ->
         }
     }
     bytes.extend(result.into_iter().flat_map(i64::to_ne_bytes));
-    bytes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    fn values(sizes: &[usize], arguments: &[u64], result: Option<i64>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        append_values(sizes, arguments, result, &mut bytes);
+        bytes
+    }
 
     #[test]
     fn each_type_is_known() {

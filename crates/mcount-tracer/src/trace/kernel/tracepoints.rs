@@ -17,6 +17,8 @@ const WAKING: &str = "events/sched/sched_waking/format";
 pub(super) struct Tracepoints {
     pub(super) enter: Tracepoint,
     pub(super) exit: Tracepoint,
+    /// Records have the numbers of process and thread: those that tracepoints have are numbers of another namespace.
+    pub(super) has_ids: bool,
 }
 
 /// One of them. Offsets are those in its records, in bytes.
@@ -24,6 +26,8 @@ pub(super) struct Tracepoints {
 pub(super) struct Tracepoint {
     /// The kernel's number.
     pub(super) id: u16,
+    /// Offset of the thread's number, 4 bytes.
+    pub(super) thread: usize,
     /// Offset of the system call's number, 8 bytes.
     pub(super) number: usize,
     /// Offset of the six arguments or of the result, 8 bytes each.
@@ -70,8 +74,16 @@ impl Tracepoints {
             let unknown = || io::Error::other(format!("{}: unknown format", name.display()));
             parse(&text, values).ok_or_else(unknown)
         };
-        Ok(Self { enter: one("sys_enter", "args")?, exit: one("sys_exit", "ret")? })
+        let has_ids = !is_first_namespace()?;
+        Ok(Self { enter: one("sys_enter", "args")?, exit: one("sys_exit", "ret")?, has_ids })
     }
+}
+
+/// Are the kernel's numbers of processes those that the recorder knows?
+pub(super) fn is_first_namespace() -> io::Result<bool> {
+    const FIRST: &str = "pid:[4026531836]";
+    let namespace = std::fs::read_link("/proc/self/ns/pid")?;
+    Ok(namespace.to_str() == Some(FIRST))
 }
 
 /// The message if a file can't be read.
@@ -93,7 +105,8 @@ fn parse(text: &str, values: &str) -> Option<Tracepoint> {
         let field = format.field(name).filter(|field| field.size.is_multiple_of(8));
         field.map(|field| field.offset)
     };
-    Some(Tracepoint { id: format.id?, number: offset("id")?, values: offset(values)? })
+    let thread = format.field("common_pid").filter(|field| field.size == 4)?.offset;
+    Some(Tracepoint { id: format.id?, thread, number: offset("id")?, values: offset(values)? })
 }
 
 #[cfg(test)]
@@ -108,7 +121,7 @@ mod tests {
             \tfield:long id;\toffset:8;\tsize:8;\tsigned:1;\n\
             \tfield:unsigned long args[6];\toffset:16;\tsize:48;\tsigned:0;\n\n\
             print fmt: \"NR %ld (%lx)\", REC->id, REC->args[0]\n";
-        let expected = Tracepoint { id: 443, number: 8, values: 16 };
+        let expected = Tracepoint { id: 443, thread: 4, number: 8, values: 16 };
         assert_eq!(parse(enter, "args"), Some(expected));
         assert_eq!(parse(enter, "ret"), None);
         assert_eq!(parse(&enter.replace("size:8;", "size:4;"), "args"), None);

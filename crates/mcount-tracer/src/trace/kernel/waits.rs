@@ -4,8 +4,8 @@ use super::chunks::Chunks;
 use super::chunks::record;
 use super::fields::FIELD;
 use crate::trace::room::Shared;
+use foldhash::HashMap;
 use mcount_trace::layout::{chunk, header, kind, off_cpu};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -103,7 +103,7 @@ impl Waits {
         let records = Chunks::new(trace, chunk::OFF_CPU, CHUNKS, trace.is_ring());
         let woken = Chunks::new(trace, chunk::WOKEN, CHUNKS, trace.is_ring());
         let (names, trace) = (Names::default(), Arc::clone(trace));
-        let (away, wakers) = (HashMap::new(), HashMap::new());
+        let (away, wakers) = (HashMap::default(), HashMap::default());
         Self { away, records, wakers, woken, names, trace, switches: 0 }
     }
 
