@@ -2,8 +2,12 @@
 //! `mcount sample` hold the truth.
 //!
 //! The truth comes from two whole traces with different numbers of turns, which tell how often a turn calls each function, and from the
-//! program itself: it prints a line after each turn, so it's known how many turns there were while it was sampled.
+//! program itself: it prints a line after each turn, so it's known how many turns there were while it was sampled. A server's turn is a
+//! request, and its client prints the line.
 
+mod served;
+
+use self::served::{Server, Serving};
 use crate::{Result, files, programs};
 use lexopt::{Arg, ValueExt as _};
 use programs::Profile;
@@ -11,14 +15,15 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 const USAGE: &str = "\
 usage: cargo lab sampled [--mcount PATH] [--rounds N] [--seconds N] [--cost PERCENT] [PROGRAM…]
 
-Samples lua, perl, python, sqlite and a program of threads while they repeat something, and compares with what they did.
+Samples lua, perl, python, sqlite, redis, nginx, postgresql and a program of threads while they repeat something, and compares with
+what they did.
 
   --mcount PATH   the program to test (default: target/release/mcount, built now)
   --rounds N      how often each is sampled (default: 10)
@@ -36,9 +41,11 @@ struct Program {
     source: &'static str,
     /// Is the source a line for each turn on its standard input?
     is_fed: bool,
-    probe: &'static str,
+    probes: &'static [&'static str],
     /// A function that a turn calls however often it likes.
     other: &'static str,
+    /// What is sampled, if that's another process.
+    server: Option<Server>,
 }
 
 /// Threads that wait while another one never does. With `mcount` at work, they may have to wait for a processor as well.
@@ -76,8 +83,9 @@ const PROGRAMS: &[Program] = &[
                  table.sort(t)\n  local s = table.concat(t, ','):gsub('%d+', function(d) return d + 1 end)\n  i = i + 1\n  \
                  print(i, #s)\n  io.flush()\nend\n",
         is_fed: false,
-        probe: "*@lua5.4",
+        probes: &["*@lua5.4"],
         other: "",
+        server: None,
     },
     Program {
         name: "perl",
@@ -87,8 +95,9 @@ const PROGRAMS: &[Program] = &[
                  my @s = sort { $h{$a} <=> $h{$b} } keys %h;\n  my $t = join ',', @s;\n  $t =~ s/(\\d+)/<$1>/g;\n  \
                  print length($t), \"\\n\";\n}\n",
         is_fed: false,
-        probe: "*@perl",
+        probes: &["*@perl"],
         other: "",
+        server: None,
     },
     Program {
         name: "python",
@@ -98,8 +107,9 @@ const PROGRAMS: &[Program] = &[
                  s = json.dumps(sorted(d.items(), key=lambda item: item[1]))\n    i += len(json.loads(s)) // 90\n    \
                  print(i, flush=True)\n",
         is_fed: false,
-        probe: "*@python3*",
+        probes: &["*@python3*"],
         other: "",
+        server: None,
     },
     Program {
         name: "sqlite",
@@ -108,8 +118,9 @@ const PROGRAMS: &[Program] = &[
         source: "with recursive t(k) as (select 1 union all select k + 1 from t where k < 90) \
                  select count(*), sum(k * 7919 % 1000), group_concat(k) from (select k from t order by k * 7919 % 1000);\n",
         is_fed: true,
-        probe: "*@libsqlite3*",
+        probes: &["*@libsqlite3*"],
         other: "",
+        server: None,
     },
     Program {
         name: "threads",
@@ -117,15 +128,32 @@ const PROGRAMS: &[Program] = &[
         file: "turns.c",
         source: THREADS,
         is_fed: false,
-        probe: "",
+        probes: &[],
         other: "busy",
+        server: None,
     },
+    served::REDIS,
+    served::NGINX,
+    served::POSTGRESQL,
 ];
 
 impl Program {
     /// The options that say which functions are probed.
     fn probes(&self) -> Vec<&'static str> {
-        if self.probe.is_empty() { Vec::new() } else { vec!["--probe", self.probe] }
+        self.probes.iter().flat_map(|probe| ["--probe", probe]).collect()
+    }
+
+    fn command(&self, folder: &Path) -> Result<Command> {
+        let mut command = Command::new(self.words.first().ok_or("no program")?);
+        command.args(self.words.get(1..).unwrap_or_default()).current_dir(folder);
+        // Where `psql` finds its server.
+        command.env("PGHOST", folder.join("server"));
+        Ok(command)
+    }
+
+    /// Does a turn of the program call a function this often, and not only time? What a server does now and then is no turn's.
+    fn is_turns(&self, calls: f64) -> bool {
+        calls > if self.server.is_some() { 0.5 } else { 0.0 }
     }
 }
 
@@ -223,7 +251,7 @@ fn examine(program: &Program, plan: &Plan) -> Result<Outcome> {
         let mut command = Command::new(&plan.mcount);
         command.arg("sample").args(program.probes()).args(["--cost", &plan.cost, "--seed"]);
         command.arg(round.to_string()).arg("--duration").arg(format!("{}s", plan.seconds));
-        command.arg("--output").arg(&path).arg(running.child.id().to_string());
+        command.arg("--output").arg(&path).arg(running.target.to_string());
         let output = command.output()?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
@@ -260,6 +288,9 @@ impl Outcome {
             if function.0 == program.other {
                 continue;
             }
+            if program.server.is_some() && !truth.contains_key(&function) {
+                continue;
+            }
             let value = number(row, "calls_per_second").ok_or("no rate")?;
             if let Some(error) = number(row, "calls_per_second_error") {
                 let calls = truth.get(&function).copied().unwrap_or(0.0) * rate;
@@ -294,7 +325,7 @@ fn calls_of_a_turn(
         let before = few.get(&function).copied().unwrap_or(0.0);
         (function, (calls - before) / turns)
     });
-    Ok(each.filter(|(_, calls)| *calls > 0.0).collect())
+    Ok(each.filter(|(_, calls)| program.is_turns(*calls)).collect())
 }
 
 /// How often each function is called in so many turns.
@@ -304,16 +335,20 @@ fn calls_of(
     folder: &Path,
     turns: u32,
 ) -> Result<BTreeMap<Function, f64>> {
-    let mut command = Command::new(&plan.mcount);
-    command.args(["trace", "--plain", "--clock", "none"]).args(program.probes()).arg("--output");
-    command.arg("turns.mcount").arg("--").args(program.words).current_dir(folder);
     let path = folder.join("turns.mcount");
     let _ = std::fs::remove_file(&path);
-    let mut child = start(program, command, folder, turns)?;
-    let output = child.stdout.take().ok_or("no output")?;
-    std::thread::spawn(move || BufReader::new(output).lines().for_each(drop));
-    if !child.wait()?.success() {
-        return Err(format!("{}: it can't be traced", program.name).into());
+    if program.server.is_some() {
+        served::trace(program, &plan.mcount, folder, turns)?;
+    } else {
+        let mut command = Command::new(&plan.mcount);
+        command.args(["trace", "--plain", "--clock", "none"]).args(program.probes());
+        command.args(["--output", "turns.mcount", "--"]).args(program.words).current_dir(folder);
+        let mut child = start(program, command, folder, turns)?;
+        let output = child.stdout.take().ok_or("no output")?;
+        std::thread::spawn(move || BufReader::new(output).lines().for_each(drop));
+        if !child.wait()?.success() {
+            return Err(format!("{}: it can't be traced", program.name).into());
+        }
     }
     let mut stats = Command::new(&plan.mcount);
     stats.args(["stats", "--format", "jsonl"]).arg(&path);
@@ -348,29 +383,36 @@ fn start(program: &Program, mut command: Command, folder: &Path, turns: u32) -> 
     let input = if program.is_fed { Stdio::piped() } else { Stdio::null() };
     command.env("PYTHONHASHSEED", "0").env("PERL_HASH_SEED", "0");
     let mut child = command.stdin(input).stdout(Stdio::piped()).spawn()?;
-    if let Some(mut input) = child.stdin.take() {
-        let line = program.source;
-        std::thread::spawn(move || {
-            let mut turn = 0;
-            while (turns == 0 || turn < turns) && input.write_all(line.as_bytes()).is_ok() {
-                turn += 1;
-            }
-        });
+    if let Some(input) = child.stdin.take() {
+        feed(input, program.source, turns);
     }
     Ok(child)
+}
+
+/// Writes a line for each turn; without end, if there are to be 0.
+fn feed(mut input: ChildStdin, line: &'static str, turns: u32) {
+    std::thread::spawn(move || {
+        let mut turn = 0;
+        while (turns == 0 || turn < turns) && input.write_all(line.as_bytes()).is_ok() {
+            turn += 1;
+        }
+    });
 }
 
 /// A program that runs without end, and when its turns ended, in seconds since 1970.
 struct Running {
     child: Child,
+    /// The process that is sampled.
+    target: u32,
+    _server: Option<Serving>,
     ends: Arc<Mutex<Vec<f64>>>,
 }
 
 impl Running {
     fn start(program: &Program, folder: &Path) -> Result<Self> {
-        let mut command = Command::new(program.words.first().ok_or("no program")?);
-        command.args(program.words.get(1..).unwrap_or_default()).current_dir(folder);
-        let mut child = start(program, command, folder, 0)?;
+        let server = program.server.map(|server| server.start(folder)).transpose()?;
+        let mut child = start(program, program.command(folder)?, folder, 0)?;
+        let target = server.as_ref().map_or_else(|| Ok(child.id()), Serving::target)?;
         let output = child.stdout.take().ok_or("no output")?;
         let ends = Arc::new(Mutex::new(Vec::new()));
         let of_reader = Arc::clone(&ends);
@@ -382,7 +424,7 @@ impl Running {
                 }
             }
         });
-        Ok(Self { child, ends })
+        Ok(Self { child, target, _server: server, ends })
     }
 
     /// How many turns ended between two times.

@@ -23,9 +23,9 @@ Attaches to Debian's redis, nginx and postgresql under load, with every function
 ";
 
 /// Ports at which nothing else listens.
-const REDIS: &str = "7391";
-const NGINX: &str = "7392";
-const POSTGRES: &str = "7393";
+pub(crate) const REDIS: &str = "7391";
+pub(crate) const NGINX: &str = "7392";
+pub(crate) const POSTGRES: &str = "7393";
 
 /// How long a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,11 +46,17 @@ struct Served {
 impl Drop for Served {
     /// Lets the server end its own processes.
     fn drop(&mut self) {
-        let start = Instant::now();
-        let _ = shell(Path::new("/"), &format!("kill {} {}", self.load.id(), self.server.id()));
-        while matches!(self.server.runs(), Ok(true)) && start.elapsed() < PATIENCE {
-            sleep(Duration::from_millis(50));
-        }
+        let _ = shell(Path::new("/"), &format!("kill {}", self.load.id()));
+        end(&mut self.server);
+    }
+}
+
+/// Lets a server end its own processes.
+pub(crate) fn end(server: &mut Running) {
+    let start = Instant::now();
+    let _ = shell(Path::new("/"), &format!("kill {}", server.id()));
+    while matches!(server.runs(), Ok(true)) && start.elapsed() < PATIENCE {
+        sleep(Duration::from_millis(50));
     }
 }
 
@@ -187,15 +193,25 @@ fn itself(served: &Served) -> Result<Vec<u32>> {
 
 /// The processes that the server has made.
 fn workers(served: &Served) -> Result<Vec<u32>> {
-    let id = served.server.id();
+    workers_of(served.server.id())
+}
+
+/// The processes that a process has made.
+pub(crate) fn workers_of(id: u32) -> Result<Vec<u32>> {
     let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
     Ok(text.split_whitespace().filter_map(|word| word.parse().ok()).collect())
 }
 
-fn redis(folder: &Path) -> Result<Served> {
+/// A redis without a load.
+pub(crate) fn start_redis(folder: &Path) -> Result<Running> {
     let options = ["--port", REDIS, "--save", "", "--appendonly", "no"];
     let server = Running::start(Path::new("/usr/bin/redis-server"), &options)?;
     until(folder, &format!("redis-cli -p {REDIS} ping | grep -q PONG"))?;
+    Ok(server)
+}
+
+fn redis(folder: &Path) -> Result<Served> {
+    let server = start_redis(folder)?;
     let endless = ["-p", REDIS, "-l", "-q", "-t", "set,get,lpush,lrange_100", "-c", "20"];
     let load = Running::start(Path::new("/usr/bin/redis-benchmark"), &endless)?;
     let check = format!(
@@ -205,8 +221,8 @@ fn redis(folder: &Path) -> Result<Served> {
     Ok(Served { server, load, targets: itself, check, folder: folder.to_owned() })
 }
 
-/// ab ends with an error if a request fails; then so does the loop.
-fn nginx(folder: &Path) -> Result<Served> {
+/// An nginx with one worker and one page, without a load.
+pub(crate) fn start_nginx(folder: &Path) -> Result<Running> {
     let root = folder.display();
     let configuration = format!(
         "user root;\nworker_processes 1;\npid {root}/pid;\nerror_log {root}/errors;\ndaemon off;\n\
@@ -218,8 +234,14 @@ fn nginx(folder: &Path) -> Result<Served> {
     files::write(&folder.join("index.html"), "All is well.\n".repeat(1000).as_bytes())?;
     let options = ["-p", &root.to_string(), "-c", &format!("{root}/nginx.conf")];
     let server = Running::start(Path::new("/usr/sbin/nginx"), &options)?;
-    let page = format!("http://127.0.0.1:{NGINX}/index.html");
-    until(folder, &format!("ab -q -n 1 {page}"))?;
+    until(folder, &format!("ab -q -n 1 http://127.0.0.1:{NGINX}/index.html"))?;
+    Ok(server)
+}
+
+/// ab ends with an error if a request fails; then so does the loop.
+fn nginx(folder: &Path) -> Result<Served> {
+    let server = start_nginx(folder)?;
+    let (root, page) = (folder.display(), format!("http://127.0.0.1:{NGINX}/index.html"));
     let round = format!(
         "ab -q -n 5000 -c 10 -k -H 'Accept-Encoding: gzip' {page} >{root}/ab && \
          grep -q '^Failed requests: *0$' {root}/ab && ! grep -q Non-2xx {root}/ab"
@@ -229,8 +251,8 @@ fn nginx(folder: &Path) -> Result<Served> {
     Ok(Served { server, load, targets: workers, check: round, folder: folder.to_owned() })
 }
 
-/// All that clients have added to accounts must be in the history of these.
-fn postgresql(folder: &Path) -> Result<Served> {
+/// A `PostgreSQL` with a filled database, without a load.
+pub(crate) fn start_postgresql(folder: &Path) -> Result<Running> {
     let root = folder.display().to_string();
     shell(folder, &format!("chown postgres '{root}'"))?;
     let programs = shell(folder, "ls -d /usr/lib/postgresql/*/bin | tail -n 1")?;
@@ -248,6 +270,13 @@ fn postgresql(folder: &Path) -> Result<Served> {
     let at = format!("-h {root} -p {POSTGRES} -U postgres");
     until(folder, &format!("psql {at} -c 'select 1'"))?;
     shell(folder, &format!("pgbench {at} -i -q postgres"))?;
+    Ok(server)
+}
+
+/// All that clients have added to accounts must be in the history of these.
+fn postgresql(folder: &Path) -> Result<Served> {
+    let server = start_postgresql(folder)?;
+    let at = format!("-h {} -p {POSTGRES} -U postgres", folder.display());
     let endless = format!("exec pgbench {at} -n -c 4 -T 100000 postgres");
     let load = Running::start(Path::new("/bin/sh"), &["-c", &endless])?;
     let check = format!(
@@ -261,12 +290,15 @@ fn postgresql(folder: &Path) -> Result<Served> {
 
 /// The processes of `PostgreSQL` that serve clients, and the one that makes them.
 fn backends(served: &Served) -> Result<Vec<u32>> {
-    let mut found = vec![served.server.id()];
-    for id in workers(served)? {
-        let title = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        if title.contains("[local]") {
-            found.push(id);
-        }
-    }
-    Ok(found)
+    let main = served.server.id();
+    Ok([vec![main], backends_of(main)?].concat())
+}
+
+/// The processes of a `PostgreSQL` that serve clients.
+pub(crate) fn backends_of(main: u32) -> Result<Vec<u32>> {
+    let has_client = |id: &u32| {
+        std::fs::read_to_string(format!("/proc/{id}/cmdline"))
+            .is_ok_and(|title| title.contains("[local]"))
+    };
+    Ok(workers_of(main)?.into_iter().filter(has_client).collect())
 }

@@ -4,6 +4,8 @@ set -u
 mkdir -p /out /data
 cd /data || exit 1
 ip link set lo up
+# How often a library is mapped and unmapped depends on where there is room for it.
+echo 0 >/proc/sys/kernel/randomize_va_space
 tracing=/sys/kernel/tracing
 
 lua='lua5.4 /work.lua /data/d'

@@ -83,11 +83,10 @@ impl Instance {
         let began = Tracee::new(own_id()).start().ok_or(io::ErrorKind::NotFound)?;
         let name = format!("mcount-{}-{began}", own_id());
         let folder = Path::new("instances").join(&name);
-        make_folder(&tracefs, &folder)?;
         let mount = tracefs.mount.as_ref().map(AsRawFd::as_raw_fd);
-        let guard = Guard::start(&instances, &name, mount).inspect_err(|_| {
-            remove(&tracefs.path(&folder));
-        })?;
+        // First, because the recorder may be killed while the kernel makes the instance.
+        let guard = Guard::start(&instances, &name, mount)?;
+        make_folder(&tracefs, &folder)?;
         flock(&instances, FlockOperation::Unlock)?;
         Beginning { tracefs, folder, guard }.set_up(patterns, depth, symbols)
     }
