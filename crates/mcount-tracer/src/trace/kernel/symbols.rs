@@ -30,7 +30,9 @@ impl Symbols {
             let mut words = line.split_ascii_whitespace();
             let address = u64::from_str_radix(words.next()?, 16).ok()?;
             let is_code = matches!(words.next()?, "t" | "T" | "w" | "W");
-            is_code.then_some((address, words.next()?.into()))
+            let name = words.next()?;
+            // `$x` and the like only say what is code and what is data (AArch64 ELF, "Mapping symbols").
+            (is_code && !name.starts_with('$')).then_some((address, name.into()))
         };
         let mut all: Vec<(u64, Box<str>)> = text.lines().filter_map(line).collect();
         // Of several names, the kernel has the first one.
@@ -53,13 +55,14 @@ mod tests {
     #[test]
     fn addresses_are_in_functions() {
         let text = "0000000000001000 T first\n0000000000001000 T also\n0000000000003000 D data\n\
-            0000000000002000 t second\t[module]\nodd\n0000000000004000\n";
+            0000000000002000 t $x.1\t[module]\n0000000000002000 t second\t[module]\n0000000000002010 t $x\nodd\n0000000000004000\n";
         let symbols = Symbols::parse(text);
         let rows = [
             (0xfff, None),
             (0x1000, Some("first")),
             (0x1004, Some("first")),
             (0x2000, Some("second")),
+            (0x2010, Some("second")),
             (u64::MAX, Some("second")),
         ];
         for (address, expected) in rows {
