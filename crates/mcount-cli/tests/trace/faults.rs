@@ -36,6 +36,7 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("kill-tracer-early", None, kill_tracer_early),
     ("trace-deleted", None, deleted),
     ("disk-full", None, disk_full),
+    ("disk-small", None, disk_small),
     ("file-size-limit", None, file_size_limit),
 ];
 
@@ -460,31 +461,50 @@ fn is_cut_off(room: &Room, ended: &Ended, trace: &Trace) -> Result<(), String> {
     Ok(())
 }
 
-/// Needs to be allowed to mount: a file system of 96 MiB.
-fn disk_full() -> Result<(), String> {
-    let room = Room::new()?;
-    let program = room.compile("gcc", HOOKS, "big.c")?;
+/// Does something with a file system of so many MiB. Needs to be allowed to mount one.
+fn on_disk(
+    room: &Room,
+    size: u32,
+    act: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<(), String> {
     let disk = room.path("disk");
     std::fs::create_dir(&disk).map_err(|error| error.to_string())?;
     let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "size=96m", "tmpfs"]).arg(&disk);
+    mount.args(["-t", "tmpfs", "-o", &format!("size={size}m"), "tmpfs"]).arg(&disk);
     if let Err(why) = testkit::process::run(&mut mount) {
         testkit::trial::ignore(why);
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
-    let place = disk.join("trace.mcount");
-    command
-        .args(["trace", "--plain", "-o"])
-        .arg(&place)
-        .arg("--")
-        .arg(program)
-        .arg(MANY.to_string());
-    let result = room.run("traced", &mut command).and_then(|ended| {
-        let trace = Trace::read(&place)?;
-        is_cut_off(&room, &ended, &trace)
-    });
+    let result = act(&disk);
     testkit::process::run(Command::new("umount").arg(&disk))?;
     result
+}
+
+fn disk_full() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "big.c")?;
+    on_disk(&room, 96, |disk| {
+        let place = disk.join("trace.mcount");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.args(["trace", "--plain", "-o"]).arg(&place).arg("--");
+        let ended = room.run("traced", command.arg(program).arg(MANY.to_string()))?;
+        is_cut_off(&room, &ended, &Trace::read(&place)?)
+    })
+}
+
+/// Where a trace can't begin, nothing is run, and nothing stays.
+fn disk_small() -> Result<(), String> {
+    let room = Room::new()?;
+    on_disk(&room, 8, |disk| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.args(["trace", "-o"]).arg(disk.join("trace.mcount"));
+        let ended = room.run("traced", command.args(["--", "echo", "run"]))?;
+        let left = std::fs::read_dir(disk).map_err(|error| error.to_string())?.count();
+        let is_said = ended.stderr.contains("its disk has 8 MB free");
+        match (ended.code, &ended.stdout[..], is_said, left) {
+            (2, "", true, 0) => Ok(()),
+            _ => Err(format!("{left} files, {ended:?}")),
+        }
+    })
 }
 
 /// The limit is that of the shell, for the tracer and the program.

@@ -38,6 +38,7 @@ mod sleds;
 mod steps;
 mod surroundings;
 mod system_calls;
+mod system_calls_where;
 mod told;
 mod top;
 mod truth;
@@ -101,6 +102,7 @@ fn main() -> ExitCode {
         .chain(instrumented::tests())
         .chain(waits::tests())
         .chain(system_calls::tests())
+        .chain(system_calls_where::tests())
         .chain(kernel_functions::tests())
         .chain(events::tests());
     let tests =

@@ -17,7 +17,7 @@ use testkit::served::Served;
 /// What a test does.
 type Check = fn() -> Result<(), String>;
 
-const SOURCE: &str = "system-calls.c";
+pub(crate) const SOURCE: &str = "system-calls.c";
 
 /// Programs of the system, which have no hooks.
 const PROGRAMS: [(&str, &[&str]); 3] = [
@@ -43,15 +43,12 @@ pub(crate) fn tests() -> Vec<Test> {
                 as_strace(&Room::new()?.compile("gcc", &["-O1", flag], SOURCE)?, &[], false)
             }),
         });
-    let others: [(&str, Check, bool); 10] = [
+    let others: [(&str, Check, bool); 7] = [
         ("nested", nested, false),
         ("failed", failed, false),
         ("busy", busy, false),
         ("moved", moved, false),
         ("attach", attached, false),
-        ("executes", executes, false),
-        ("unmounted", unmounted, false),
-        ("namespace", namespace, false),
         ("forbidden", forbidden, true),
         ("formats", formats, false),
     ];
@@ -123,7 +120,7 @@ impl Call {
 }
 
 /// What is at this place of a call, or nothing.
-fn at<'v>(call: &'v Value, path: &str) -> &'v Value {
+pub(crate) fn at<'v>(call: &'v Value, path: &str) -> &'v Value {
     call.pointer(path).unwrap_or(&Value::Null)
 }
 
@@ -336,7 +333,7 @@ pub(crate) fn calls(room: &Room, trace: &Path, options: &[&str]) -> Result<Vec<V
     text.lines().map(|line| serde_json::from_str(line).map_err(|error| error.to_string())).collect()
 }
 
-fn tracer(trace: &Path, options: &[&str]) -> Command {
+pub(crate) fn tracer(trace: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
     command.args(["trace", "--system-calls"]).args(options).arg("-o").arg(trace).arg("--");
     command
@@ -484,76 +481,6 @@ fn attached() -> Result<(), String> {
         (1.., true, None) => Ok(()),
         (wrote, ..) => Err(format!("{wrote}, {is_waiting}, {strange:?}: {calls:?}")),
     }
-}
-
-/// Where nobody has mounted tracefs, nobody has to.
-fn unmounted() -> Result<(), String> {
-    const SCRIPT: &str = "set -e; mount --make-rprivate /; \
-        for kind in tracefs debugfs; do \
-            grep -E \" - $kind \" /proc/self/mountinfo | cut -d' ' -f5 | while read folder; do umount -l $folder; done; \
-        done; \
-        if grep -E ' - (tracefs|debugfs) ' /proc/self/mountinfo; then exit 1; fi; \
-        exec \"$@\"";
-    let room = Room::new()?;
-    let program = room.compile("gcc", &["-O1"], SOURCE)?;
-    let confined = || {
-        let mut command = Command::new("unshare");
-        command.args(["-m", "sh", "-c", SCRIPT, "sh"]);
-        command
-    };
-    if let Err(why) = testkit::process::run(confined().arg("true")) {
-        testkit::trial::ignore(why);
-    }
-    counted(&room, &program, confined())
-}
-
-/// In a namespace of processes, threads have other numbers than the kernel's.
-fn namespace() -> Result<(), String> {
-    let room = Room::new()?;
-    let program = room.compile("gcc", &["-O1"], SOURCE)?;
-    let confined = || {
-        let mut command = Command::new("unshare");
-        command.args(["--pid", "--fork", "--mount-proc"]);
-        command
-    };
-    if let Err(why) = testkit::process::run(confined().arg("true")) {
-        testkit::trial::ignore(why);
-    }
-    counted(&room, &program, confined())?;
-    let calls = calls(&room, &room.path("trace.mcount"), &[])?;
-    let is_inner = |call: &Value| call["process"].as_u64().is_some_and(|process| process < 100);
-    if calls.iter().all(is_inner) { Ok(()) } else { Err(format!("{calls:?}")) }
-}
-
-/// A thread that isn't the first one executes a program.
-fn executes() -> Result<(), String> {
-    let room = Room::new()?;
-    let program = room.compile("gcc", &["-O1", "-pthread"], "executes.c")?;
-    counted(&room, &program, Command::new("env"))?;
-    let calls = calls(&room, &room.path("trace.mcount"), &[])?;
-    let execs = calls.iter().filter(|call| call["function"] == "linux:execve");
-    let results: Vec<_> = execs.map(|call| at(call, "/result/value").as_i64()).collect();
-    let exits = calls
-        .iter()
-        .filter(|call| call["function"] == "linux:exit_group" && call["process"] == call["thread"]);
-    match (&results[..], exits.count()) {
-        ([Some(0), Some(0)], 1) => Ok(()),
-        found => Err(format!("{found:?}")),
-    }
-}
-
-/// Traces a program that makes 50 calls of `getppid` and exits with 7, by this command.
-fn counted(room: &Room, program: &Path, mut by: Command) -> Result<(), String> {
-    let trace = room.path("trace.mcount");
-    let tracer = tracer(&trace, &[]);
-    by.arg(tracer.get_program()).args(tracer.get_args()).arg(program);
-    let ended = room.run("traced", &mut by)?;
-    let calls = calls(room, &trace, &[])?;
-    let found = calls.iter().filter(|call| call["function"] == "linux:getppid").count();
-    if ended.code == 7 && ended.stderr.is_empty() && found == 50 {
-        return Ok(());
-    }
-    Err(format!("{found}, {ended:?}"))
 }
 
 /// Where the kernel doesn't tell, nothing is run.

@@ -48,6 +48,8 @@ pub(super) struct TraceFile {
     untimed: bool,
     /// Calls may have records of values besides.
     has_values: bool,
+    /// When recording ended, in ticks, if that was before the trace is finished.
+    ended: Option<u64>,
 }
 
 /// Where the next metadata record goes.
@@ -73,8 +75,6 @@ fn address_space(process: i32) -> io::Result<Option<u64>> {
 impl TraceFile {
     /// Creates the trace beside `target`, only for this user; [`Self::publish`] gives it that name.
     pub(super) fn create(target: &Path, size: Size, scope: &Scope) -> io::Result<Self> {
-        let untimed = scope.untimed;
-        let has_values = scope.has_values() || !scope.counters.is_empty() || !scope.mark.is_empty();
         let target = std::path::absolute(target)?;
         match std::fs::metadata(&target) {
             Ok(found) if found.is_dir() => return Err(io::Error::other("is a folder")),
@@ -87,6 +87,20 @@ impl TraceFile {
         let path = target.with_file_name(name);
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        Self::begin(file, (path.clone(), target), size, scope).inspect_err(|_| {
+            // Nothing is in it.
+            let _ = std::fs::remove_file(&path);
+        })
+    }
+
+    fn begin(
+        file: File,
+        (path, target): (PathBuf, PathBuf),
+        size: Size,
+        scope: &Scope,
+    ) -> io::Result<Self> {
+        let untimed = scope.untimed;
+        let has_values = scope.has_values() || !scope.counters.is_empty() || !scope.mark.is_empty();
         file.set_len(layout::HEADER_BLOCK)?;
         // SAFETY: the file is ours; whoever shortens it ends this process and no other.
         let header = unsafe {
@@ -115,13 +129,15 @@ impl TraceFile {
         };
         let begin = clock::both(libc::CLOCK_MONOTONIC);
         shared.describe(scope, begin)?;
-        shared.make_room(AHEAD.min(limit))?;
+        shared.make_first_room(AHEAD.min(limit))?;
         let shared = Arc::new(shared);
         let keeper = Arc::clone(&shared);
         let keeper = thread::spawn(move || keeper.keep());
         let metadata = Mutex::default();
         let keeper = Some(keeper);
-        let trace = Self { shared, path, target, keeper, metadata, begin, untimed, has_values };
+        let ended = None;
+        let trace =
+            Self { shared, path, target, keeper, metadata, begin, untimed, has_values, ended };
         thread::sleep(Duration::from_millis(5));
         trace.measure_clock();
         trace.shared.file.write_all_at(&layout::MAGIC, header::MAGIC as u64)?;
@@ -473,6 +489,11 @@ impl TraceFile {
         Ok(())
     }
 
+    /// Recording has ended. What is left to do takes its time.
+    pub(super) fn set_ended(&mut self) {
+        self.ended = Some(self.ticks());
+    }
+
     fn end(&mut self) {
         self.shared.stop.store(true, SeqCst);
         if let Some(keeper) = self.keeper.take() {
@@ -480,7 +501,7 @@ impl TraceFile {
             let _ = keeper.join();
         }
         self.measure_clock();
-        self.shared.set(header::END_TICKS, self.ticks());
+        self.shared.set(header::END_TICKS, self.ended.unwrap_or_else(|| self.ticks()));
         self.shared.field(header::FLAGS).fetch_or(layout::flags::FINISHED, SeqCst);
     }
 }

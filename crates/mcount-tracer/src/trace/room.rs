@@ -142,6 +142,22 @@ impl Shared {
         Ok(())
     }
 
+    /// Makes room for the first `count` chunks. The error says how much that takes.
+    pub(super) fn make_first_room(&self, count: u64) -> io::Result<()> {
+        self.make_room(count).map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull => {
+                let megabytes = |bytes: u64| bytes.div_ceil(1 << 20);
+                let wanted = megabytes(RESERVE + count * layout::CHUNK_SIZE);
+                let free = megabytes(prepare::free(&self.file).unwrap_or(0));
+                let text = format!(
+                    "its disk has {free} MB free, and a trace begins with {wanted} MB: choose another disk with -o"
+                );
+                io::Error::new(error.kind(), text)
+            }
+            _ => error,
+        })
+    }
+
     /// Makes room for `count` chunks.
     pub(super) fn make_room(&self, count: u64) -> io::Result<()> {
         let ready = self.ready.load(SeqCst);

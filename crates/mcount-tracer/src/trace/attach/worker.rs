@@ -212,14 +212,22 @@ impl Worker {
     }
 
     fn leave(mut self, process: i32) -> io::Result<()> {
+        if self.session.is_there() {
+            // Both take a while, in which recording goes on.
+            self.note_new_modules();
+            thread_names::add_all(&self.trace, process);
+        }
+        if self.request.scope.has_kernel() && self.kernel.is_some() {
+            // The kernel's side and the program's end together. If this fails, hooks go when the recorder leaves.
+            let _ = if self.session.is_there() { self.switch(false) } else { Ok(()) };
+            self.trace.set_ended();
+        }
         // System calls that threads are made to do from here on aren't the program's.
         if let Some(kernel) = self.kernel.as_mut().filter(|_| self.request.scope.has_kernel()) {
             kernel.stop();
         }
         let mut is_mapped = false;
         if self.session.is_there() {
-            self.note_new_modules();
-            thread_names::add_all(&self.trace, process);
             is_mapped = !left(&mut self.session)?;
         } else if start_of(process).is_some() {
             self.notes.push("it has executed another program, which isn't traced".to_owned());

@@ -23,8 +23,10 @@ pub(super) struct Chunks {
     most: usize,
     /// Old ones are written over.
     is_ring: bool,
-    /// Those that were taken, the newest last.
-    taken: VecDeque<u64>,
+    /// Those that were taken, the newest last, and how many records each has.
+    taken: VecDeque<(u64, u64)>,
+    /// How many records were in chunks that were written over.
+    pub(super) dropped: u64,
     /// Bytes of the newest that are in use.
     used: u64,
     pub(super) is_full: bool,
@@ -39,6 +41,7 @@ impl Chunks {
             most,
             is_ring,
             taken: VecDeque::new(),
+            dropped: 0,
             used: 0,
             is_full: false,
             is_forgotten: false,
@@ -80,8 +83,11 @@ impl Chunks {
 
     /// Writes the bytes of this number of records to the newest chunk, which has room for them.
     fn put(&mut self, bytes: &mut Vec<u8>, records: u64) -> u64 {
-        let Some(chunk) = self.taken.back().filter(|_| !bytes.is_empty()) else { return 0 };
+        let Some((chunk, count)) = self.taken.back_mut().filter(|_| !bytes.is_empty()) else {
+            return 0;
+        };
         self.is_full |= self.trace.fill(*chunk, self.used, bytes).is_err();
+        *count += records;
         self.used += bytes.len() as u64;
         bytes.clear();
         if self.is_full { 0 } else { records }
@@ -90,7 +96,7 @@ impl Chunks {
     /// Nothing is in the trace any more, nor will be.
     pub(super) fn forget(&mut self) {
         let nothing = nothing();
-        for chunk in &self.taken {
+        for (chunk, _) in &self.taken {
             // If it can't be written, that's said anyway.
             let _ = self.trace.fill(*chunk, 0, &nothing);
         }
@@ -110,13 +116,14 @@ impl Chunks {
         let chunk = if let Some(new) = new {
             new
         } else if self.is_ring {
-            let oldest = self.taken.pop_front()?;
+            let (oldest, count) = self.taken.pop_front()?;
+            self.dropped += count;
             self.trace.fill(oldest, 0, &nothing()).ok()?;
             oldest
         } else {
             return None;
         };
-        self.taken.push_back(chunk);
+        self.taken.push_back((chunk, 0));
         self.used = 0;
         Some(())
     }

@@ -55,9 +55,9 @@ impl Instants {
         }
     }
 
-    /// How many there are in the trace.
-    pub(super) fn count(&self) -> u64 {
-        self.count
+    /// How many there are in the trace, and how many of them were dropped for newer ones.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.count - self.records.dropped.min(self.count), self.records.dropped)
     }
 
     /// Why later ones aren't in the trace, if there was no room.

@@ -54,6 +54,7 @@ use super::file::TraceFile;
 use super::live::Tally;
 use super::room::Shared;
 use super::scope::{Scope, Switches};
+use crate::words::counted;
 use mcount_ptrace::Tracee;
 use mcount_trace::{Function, Module, Moment, Signature};
 use nix::libc;
@@ -149,6 +150,8 @@ struct State {
     new_threads: u64,
     /// Threads that have ended, of which functions of the kernel may still be heard.
     ending: VecDeque<Ending>,
+    /// When recording ended, in nanoseconds. The kernel goes on telling until its rings are closed.
+    until: Option<u64>,
 }
 
 /// What's known of the threads before the kernel tells of them.
@@ -268,6 +271,7 @@ impl Kernel {
             lost_somewhere: 0,
             new_threads: 0,
             ending: VecDeque::new(),
+            until: None,
             trace: shared,
         };
         Ok(Self::read_on(state))
@@ -349,18 +353,16 @@ impl Kernel {
         }
     }
 
-    /// Has the kernel tell of nothing more.
+    /// Takes in nothing more of what the kernel tells.
     pub(super) fn stop(&mut self) {
+        let now = clock::both(libc::CLOCK_MONOTONIC_RAW).nanoseconds;
+        lock(&self.state).until.get_or_insert(now);
         self.stop.store(true, SeqCst);
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
             let mut state = lock(&self.state);
             state.instance.iter().for_each(Instance::pause);
             state.drain(true);
-            state.rings.close();
-            if let Some(instance) = state.instance.take() {
-                state.lost_somewhere = instance.missed_else();
-            }
         }
     }
 
@@ -368,6 +370,11 @@ impl Kernel {
     pub(super) fn end(mut self) -> (u64, Vec<String>) {
         self.stop();
         let mut state = lock(&self.state);
+        // That takes a while.
+        state.rings.close();
+        if let Some(instance) = state.instance.take() {
+            state.lost_somewhere = instance.missed_else();
+        }
         state.end();
         let lost = state.lost_lines();
         let crossing = state.functions.as_ref().and_then(Functions::note);
@@ -384,9 +391,22 @@ impl Kernel {
             .and_then(Instants::missing)
             .map(|why| format!("later events aren't in the trace: it has {why}"));
         let more = no_waits.into_iter().chain(no_calls).chain(no_events).chain(crossing);
-        let notes = lost.into_iter().chain(more).chain(state.no_wakers()).collect();
-        (calls.map_or(0, Calls::count) + instants.map_or(0, Instants::count), notes)
+        let counts =
+            [calls.map_or((0, 0), Calls::counts), instants.map_or((0, 0), Instants::counts)];
+        let older = older(counts.map(|(_, dropped)| dropped));
+        let notes = lost.into_iter().chain(more).chain(older).chain(state.no_wakers()).collect();
+        (counts.iter().map(|(count, _)| count).sum(), notes)
     }
+}
+
+/// What is said of so many system calls and events that newer ones have taken the place of.
+fn older(dropped: [u64; 2]) -> impl Iterator<Item = String> {
+    let what = [
+        ["older system call was", "older system calls were"],
+        ["older event was", "older events were"],
+    ];
+    let all = dropped.into_iter().zip(what).filter(|(count, _)| *count > 0);
+    all.map(|(count, [one, many])| format!("{} dropped for newer ones", counted(count, one, many)))
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -438,6 +458,9 @@ impl State {
         if let Some(instance) = &mut self.instance {
             instance.read(&mut self.early);
         }
+        if let Some(until) = self.until {
+            self.early.retain(|event| event.time <= until);
+        }
         self.early.sort_by_key(Event::place);
         if let Some(doubtful) = doubtful {
             let all = self.early.len();
@@ -480,7 +503,9 @@ impl State {
         for (thread, inner) in rest {
             self.called(thread, inner, &mut heard);
         }
-        heard.times = self.waits.rest(clock::clock());
+        let [before, now] = self.reads;
+        let end = self.until.map_or_else(clock::clock, |until| ticks_at(until, before, now));
+        heard.times = self.waits.rest(end);
         heard.calls.extend(self.calls.as_mut().map(Calls::rest).unwrap_or_default());
         self.record(heard, u64::MAX);
         let rest = self.beginnings.rest();
