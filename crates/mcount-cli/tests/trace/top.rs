@@ -34,8 +34,9 @@ pub(crate) fn tests() -> Vec<Test> {
         let run = || started(compiler, flags);
         tests.push(test(&format!("top::started-{name}"), &[compiler], run));
     }
-    let rows: [(&str, &[&'static str], Check); 10] = [
+    let rows: [(&str, &[&'static str], Check); 11] = [
         ("top::once", &["gcc"], once),
+        ("top::own-time", &["gcc"], own_time),
         ("top::text", &["gcc"], in_words),
         ("top::refused", &["gcc"], refused),
         ("top::keys", &["gcc", "script"], keys),
@@ -190,6 +191,34 @@ fn started(compiler: &str, flags: &[&str]) -> Result<(), String> {
         }
     }
     if counted.is_empty() { Err("it counted nothing".to_owned()) } else { Ok(()) }
+}
+
+/// What a call called isn't its own time, however many calls these are.
+fn own_time() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "inside.c")?;
+    let options = ["top", "--once", "--format", "jsonl", "--interval", "1m", "--"];
+    let ended = room.run("top", mcount(&options).arg(&program))?;
+    if rows(&ended.stdout)?.get("leaf") != Some(&(400_000, true)) {
+        return Err(format!("not all calls: {ended:?}"));
+    }
+    let mut times = BTreeMap::new();
+    for line in ended.stdout.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).map_err(text)?;
+        let number = |name: &str| row.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let name = row.get("function").and_then(|name| name.as_str()).unwrap_or_default();
+        times.insert(name.to_owned(), (number("total_ns"), number("self_ns")));
+    }
+    let time = |name: &str| times.get(name).copied().unwrap_or_default();
+    let ((all, outer), (of_middle, middle), (of_leaf, _)) =
+        (time("outer"), time("middle"), time("leaf"));
+    let is_near =
+        |own: u64, whole: u64, inside: u64| own.abs_diff(whole.saturating_sub(inside)) <= all / 50;
+    if is_near(outer, all, of_middle) && is_near(middle, of_middle, of_leaf) {
+        Ok(())
+    } else {
+        Err(format!("{times:?}"))
+    }
 }
 
 /// Text has a row of each function; `--filter` and `--sort` say which, and in which order.

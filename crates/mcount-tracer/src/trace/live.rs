@@ -5,6 +5,7 @@
 //! that began after a call's start, and came before it, are what it called.
 
 use super::file::TraceFile;
+use super::live_inside::{Inside, Span};
 use super::live_waits::{LiveWaits, Waited, Watched};
 use mcount_trace::{Ended, Follower, layout};
 use std::collections::HashMap;
@@ -28,40 +29,6 @@ impl Tally {
     }
 }
 
-/// A call that has ended, in ticks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Child {
-    start: u64,
-    took: u64,
-    function: u32,
-}
-
-/// Calls that have ended and whose caller hasn't.
-#[derive(Debug, Default)]
-struct Waiting(Vec<Child>);
-
-impl Waiting {
-    /// How many are kept apart. Beyond that, the oldest are taken for one.
-    const MOST: usize = 4096;
-
-    /// Takes in a call; the time that it spent in what it called. `each` is shown these calls.
-    fn add(&mut self, call: Child, mut each: impl FnMut(&Child)) -> u64 {
-        let mut inside = 0;
-        while let Some(child) = self.0.pop_if(|child| child.start >= call.start) {
-            inside += child.took;
-            each(&child);
-        }
-        self.0.push(call);
-        if self.0.len() > Self::MOST {
-            let oldest: u64 = self.0.drain(1..Self::MOST / 2).map(|child| child.took).sum();
-            if let Some(first) = self.0.first_mut() {
-                first.took += oldest;
-            }
-        }
-        inside
-    }
-}
-
 /// Facts about a trace that's being written.
 #[derive(Debug, Default)]
 pub(super) struct Live {
@@ -72,7 +39,7 @@ pub(super) struct Live {
     calls: Vec<u64>,
     /// Where in `waiting` each thread's calls are.
     threads: HashMap<u32, usize>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<Inside>,
     waits: LiveWaits,
     /// Calls that were written over before they were read.
     pub(super) missed: u64,
@@ -108,7 +75,7 @@ impl Live {
         let look = follower.look(&mut read, Self::AT_ONCE, |call: &Ended| {
             if last != (call.thread, last.1) || last.1 == usize::MAX {
                 let at = *threads.entry(call.thread).or_insert(waiting.len());
-                waiting.resize_with(waiting.len().max(at + 1), Waiting::default);
+                waiting.resize_with(waiting.len().max(at + 1), Inside::default);
                 last = (call.thread, at);
             }
             let Ok(function) = usize::try_from(call.function) else { return };
@@ -119,10 +86,10 @@ impl Live {
             // Its thread ended in a call that another one has recorded: when isn't known.
             let is_timed = call.tid != 0;
             let elapsed = if is_timed { call.end.saturating_sub(call.start) } else { 0 };
-            let child = Child { start: call.start, took: elapsed, function: call.function };
+            let span = Span::new(call.start, elapsed, waits.waiting(call.function));
             waits.add(call);
-            let each = |child: &Child| waits.call(child.function, call.function, child.took);
-            let inside = waiting.get_mut(last.1).map_or(0, |one| one.add(child, each));
+            let each = |function, took| waits.call(function, call.function, took);
+            let inside = waiting.get_mut(last.1).map_or(0, |one| one.add(span, each));
             if let (Some(tally), Some(calls)) = (now.get_mut(function), calls.get_mut(function)) {
                 tally.add(elapsed, inside);
                 *calls += 1;
@@ -163,37 +130,5 @@ impl Live {
     pub(super) fn calls(&self, number: u32) -> u64 {
         let at = usize::try_from(number).ok().and_then(|at| self.calls.get(at));
         at.copied().unwrap_or(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn add(waiting: &mut Waiting, start: u64, took: u64) -> u64 {
-        waiting.add(Child { start, took, function: 0 }, |_| {})
-    }
-
-    #[test]
-    fn what_a_call_called_is_not_its_own_time() {
-        let mut waiting = Waiting::default();
-        // c in b in a, then d in a, then e beside a.
-        assert_eq!(add(&mut waiting, 30, 5), 0);
-        assert_eq!(add(&mut waiting, 20, 20), 5);
-        assert_eq!(add(&mut waiting, 50, 10), 0);
-        assert_eq!(add(&mut waiting, 10, 90), 30);
-        assert_eq!(add(&mut waiting, 200, 1), 0);
-        let left = [(10, 90), (200, 1)];
-        assert_eq!(waiting.0, left.map(|(start, took)| Child { start, took, function: 0 }));
-    }
-
-    #[test]
-    fn calls_whose_caller_goes_on_for_ever_take_no_memory() {
-        let mut waiting = Waiting::default();
-        for number in 0..100_000 {
-            add(&mut waiting, number * 10 + 10, 5);
-        }
-        assert!(waiting.0.len() <= Waiting::MOST);
-        assert_eq!(add(&mut waiting, 0, 2_000_000), 500_000);
     }
 }

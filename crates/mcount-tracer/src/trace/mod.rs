@@ -28,6 +28,7 @@ mod instrumented_table;
 mod kernel;
 mod library;
 mod live;
+mod live_inside;
 mod live_waits;
 mod marker;
 mod markers;
