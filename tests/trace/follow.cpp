@@ -98,6 +98,36 @@ KEPT int owned(std::unique_ptr<Point> u, const std::shared_ptr<Point> &s, const 
     return 5;
 }
 
+KEPT int shared(std::shared_ptr<Point> p, int after, std::shared_ptr<int> none)
+{
+    say("[\"shared\",[{\"Base\":{\"kind\":%d},\"x\":%d,\"y\":%d},%d,null],8]", p->kind, p->x, p->y, after);
+    return 8;
+}
+
+KEPT std::shared_ptr<int> share(int i)
+{
+    say("[\"share\",[%d],%d]", i, i + 1);
+    return std::make_shared<int>(i + 1);
+}
+
+KEPT int strings(std::string brief, int after, std::string lengthy, const std::string &reference)
+{
+    say("[\"strings\",[\"%s\",%d,\"%s\",\"%s\"],%d]", brief.c_str(), after, lengthy.c_str(), reference.c_str(), after);
+    return after;
+}
+
+KEPT std::string string(std::string text)
+{
+    say("[\"string\",[\"%s\"],\"%s\"]", text.c_str(), text.c_str());
+    return text;
+}
+
+KEPT int named(Holder h, int after)
+{
+    say("[\"named\",[{\"name\":\"%s\",\"numbers\":[%d]},%d],%d]", h.name.c_str(), h.numbers[0], after, after);
+    return after;
+}
+
 KEPT int holder(Holder *h, const std::string_view &view, std::pair<int, const char *> p)
 {
     say("[\"holder\",[{\"name\":\"%s\",\"numbers\":[%d,%d]},\"%.*s\",{\"first\":%d,\"second\":\"%s\"}],6]", h->name.c_str(),
@@ -134,5 +164,12 @@ int main()
     holder(&h, "a view", {9, "ten"});
     Virtual v;
     object(&v);
+    shared(std::make_shared<Point>(point(7, 8, 9)), 10, nullptr);
+    share(11);
+    strings("brief", 12, "one that is too long to be kept inside of the string", "");
+    strings("", 13, "2", h.name);
+    string("brief");
+    string("one that is too long to be kept inside of the string");
+    named({"a name", {14}}, 15);
     return 0;
 }

@@ -309,6 +309,17 @@ pub(super) fn followed(
             all.extend(body);
             all
         }
+        // A text is copied by a word of its own, from where its bytes are.
+        (Type::Structure(of), ..) if of.is_string => return None,
+        // The description of a pointer doesn't say how large the class is that it's in.
+        (Type::Structure(of), Shape::Pointer(_), [word])
+            if word & 0xff == recipe::MEMORY && shape.size() < of.size =>
+        {
+            let body = shape.words(0, reach);
+            let within = recipe::WITHIN | shape.size() << 32 | (body.len() as u64) << 48;
+            let memory = word & !(0xff << 24) | shape.size() << 24;
+            [memory, within].into_iter().chain(body).collect()
+        }
         (Type::Structure(of), shape, words) if shape.is_more() && shape.fits(of.size) => {
             let body = shape.words(0, reach);
             let within = recipe::WITHIN | of.size << 32 | (body.len() as u64) << 48;
@@ -321,7 +332,7 @@ pub(super) fn followed(
     match (kind, shape) {
         // Pointer and count are in registers.
         (Type::View { .. }, Shape::List(list)) => list.describe(&mut bytes, 0),
-        (Type::Structure(of), shape) => shape.describe(&mut bytes, of.size),
+        (Type::Structure(of), shape) if shape.fits(of.size) => shape.describe(&mut bytes, of.size),
         (_, shape) => shape.describe(&mut bytes, shape.size()),
     }
     (all.len() <= MOST_WORDS && bytes.len() <= MOST_BYTES).then_some((all, bytes))
