@@ -5,6 +5,8 @@ use crate::Test;
 use crate::reader::{Trace, word};
 use crate::truth::{Ended, Room, kill_group, kill_one, traced_process, tracer, until};
 use nix::sys::signal::Signal;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread::sleep;
@@ -37,6 +39,7 @@ const TESTS: &[(&str, Option<&str>, Run)] = &[
     ("trace-deleted", None, deleted),
     ("disk-full", None, disk_full),
     ("disk-small", None, disk_small),
+    ("stale-agents", None, stale_agents),
     ("file-size-limit", None, file_size_limit),
 ];
 
@@ -505,6 +508,37 @@ fn disk_small() -> Result<(), String> {
             _ => Err(format!("{left} files, {ended:?}")),
         }
     })
+}
+
+/// What recorders left in the folder for temporary files that were killed goes, and nothing else.
+fn stale_agents() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "big.c")?;
+    let place = room.path("tmp");
+    let folder = |name: &str| place.join(format!(".mcount-agent-{name}"));
+    for name in ["killed", "held", "young"] {
+        std::fs::create_dir_all(folder(name)).map_err(|error| error.to_string())?;
+        room.run("made", Command::new("touch").arg(folder(name).join("agent.so")))?;
+        let mut touch = Command::new("touch");
+        let age = if name == "young" { "now" } else { "1 hour ago" };
+        room.run("touched", touch.args(["-d", age]).arg(folder(name)))?;
+    }
+    let agent = folder("held").join("agent.so");
+    let held = OpenOptions::new().read(true).open(agent).map_err(|error| error.to_string())?;
+    flock(&held, FlockOperation::LockExclusive).map_err(|error| error.to_string())?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command
+        .env("TMPDIR", &place)
+        .args(["trace", "-o", "trace.mcount", "--"])
+        .arg(program)
+        .arg("10");
+    let ended = room.run("traced", &mut command)?;
+    let left = ["killed", "held", "young"].map(|name| folder(name).exists());
+    let count = std::fs::read_dir(&place).map_err(|error| error.to_string())?.count();
+    match (left, count) {
+        ([false, true, true], 2) => Ok(()),
+        _ => Err(format!("{left:?}, {count} folders, {ended:?}")),
+    }
 }
 
 /// The limit is that of the shell, for the tracer and the program.

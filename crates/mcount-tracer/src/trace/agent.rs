@@ -7,8 +7,12 @@ use mcount_hooks::PAGE;
 use nix::libc;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Addresses in the agent, from its load bias on.
@@ -135,6 +139,8 @@ impl Symbols {
 pub(super) struct Agent {
     pub(super) symbols: Symbols,
     pub(super) path: PathBuf,
+    /// Locked for as long as this recorder is there.
+    _file: Option<File>,
     _folder: TempDir,
 }
 
@@ -147,15 +153,18 @@ impl Agent {
     /// There is none for this processor, or no place to write it.
     pub(super) fn new(output: &Path) -> io::Result<Self> {
         let image = Self::image()?;
-        let folder = match folder_in(&std::env::temp_dir()) {
+        let place = std::env::temp_dir();
+        remove_stale(&place);
+        let folder = match folder_in(&place) {
             Ok(folder) => folder,
             Err(error) => std::path::absolute(output)
                 .and_then(|output| folder_in(output.parent().unwrap_or(&output)))
                 .map_err(|_| error)?,
         };
-        let path = folder.path().join("agent.so");
+        let path = folder.path().join(FILE);
         crate::commit::write_new(&path, image)?;
-        Ok(Self { symbols: symbols(image)?, path, _folder: folder })
+        let file = locked(&path);
+        Ok(Self { symbols: symbols(image)?, path, _file: file, _folder: folder })
     }
 
     /// Its bytes.
@@ -176,9 +185,41 @@ impl Agent {
     }
 }
 
+/// What the names of folders with agents begin with, and what an agent is called there.
+const PREFIX: &str = ".mcount-agent-";
+const FILE: &str = "agent.so";
+
 /// Makes a new folder.
 fn folder_in(place: &Path) -> io::Result<TempDir> {
-    tempfile::Builder::new().prefix(".mcount-").tempdir_in(place)
+    tempfile::Builder::new().prefix(PREFIX).tempdir_in(place)
+}
+
+/// The file, if nobody else has locked it.
+fn locked(path: &Path) -> Option<File> {
+    let file = OpenOptions::new().read(true).open(path).ok()?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(file)
+}
+
+/// Removes agents of this user's recorders that were killed: programs that have them go on without the file.
+fn remove_stale(place: &Path) {
+    /// A younger one may not have been locked yet.
+    const YOUNG: Duration = Duration::from_secs(60);
+    let user = rustix::process::geteuid().as_raw();
+    let Ok(entries) = std::fs::read_dir(place) else { return };
+    for entry in entries.flatten() {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX))
+            && entry.metadata().is_ok_and(|found| {
+                let age = found.modified().ok().and_then(|then| then.elapsed().ok());
+                found.is_dir() && found.uid() == user && age.is_some_and(|age| age > YOUNG)
+            });
+        let agent = entry.path().join(FILE);
+        if is_ours && locked(&agent).is_some() {
+            // Whatever else is in the folder stays.
+            let _ = std::fs::remove_file(agent);
+            let _ = std::fs::remove_dir(entry.path());
+        }
+    }
 }
 
 /// The symbols of the agent, whose bytes these are.
