@@ -318,7 +318,10 @@ fn members(value: &Value) -> String {
     let mut members = format!("\"value\":{}", json(value));
     let _ = match value {
         Value::Missing => write!(members, ",\"missing\":true"),
-        Value::Enumerator(Some(_), number) => write!(members, ",\"number\":{number}"),
+        // `-2`, not 2^64 - 2, which readers with numbers of 53 bits don't know.
+        Value::Enumerator(Some(_), number) => {
+            write!(members, ",\"number\":{}", number.cast_signed())
+        }
         Value::Text { address, is_cut, is_bad, .. } => {
             let cut = if *is_cut { ",\"cut\":true" } else { "" };
             let bad = if *is_bad { ",\"unreadable\":true" } else { "" };
