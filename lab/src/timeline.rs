@@ -19,8 +19,8 @@ const USAGE: &str = "\
 usage: cargo lab timeline [OPTION…]
 
 Records lua, sqlite and redis with mcount, strace and trace-cmd under Debian's kernels 6.1 and 6.12, in machines that QEMU emulates, and
-compares system calls and kernel functions. Then kills mcount 50 times. It takes ten minutes for each kernel of x86-64 on two
-processors, and twice as long for one of AArch64.
+compares system calls and kernel functions. Then kills mcount 50 times. It takes ten minutes for each kernel on two processors that
+do nothing else, and five more to build mcount for AArch64.
 
   --machine NAME  x86_64 or aarch64 (default: both)
   --kernel NAME   6.1 or 6.12 (default: both)
