@@ -1,4 +1,4 @@
-// Sleeps 20 ms, again and again, until its standard input ends.
+// Sleeps a millisecond, again and again, until its standard input ends.
 #include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -8,6 +8,6 @@ int main(void) {
 	puts("ready");
 	fflush(stdout);
 	while (poll(&input, 1, 0) == 0)
-		usleep(20000);
+		usleep(1000);
 	return 0;
 }

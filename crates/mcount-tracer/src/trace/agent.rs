@@ -185,7 +185,7 @@ impl Agent {
     }
 }
 
-/// What the names of folders with agents begin with, and what an agent is called there.
+/// Folders with agents have names that begin with this, and an agent has this name there.
 const PREFIX: &str = ".mcount-agent-";
 const FILE: &str = "agent.so";
 

@@ -489,7 +489,7 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Recording has ended. What is left to do takes its time.
+    /// Recording has ended, though it takes a while until the trace is finished.
     pub(super) fn set_ended(&mut self) {
         self.ended = Some(self.ticks());
     }

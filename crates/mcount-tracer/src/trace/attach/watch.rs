@@ -6,7 +6,7 @@ use super::session::Session;
 use super::worker::{Worker, inner_id};
 use super::{Holder, Picture, Row, Wish};
 use crate::trace::budget::{self, Budget, Times};
-use crate::trace::kernel::{self, Instance, Kernel, Wanted};
+use crate::trace::kernel::{self, Kernel, Wanted};
 use crate::trace::live::{Live, Tally};
 use crate::trace::live_waits::{Waited, Watched};
 use crate::trace::scope::Switches;
@@ -99,28 +99,26 @@ impl Worker {
         }
     }
 
-    /// Has the kernel tell of system calls and context switches, if they're wanted.
-    pub(super) fn watch_kernel(&mut self, wanted: &Wanted, instance: Option<Instance>) {
+    /// Records system calls and context switches from now on, if they're wanted.
+    pub(super) fn watch_kernel(&mut self, wanted: &Wanted, kernel: Option<io::Result<Kernel>>) {
         let switches = self.request.scope.switches;
-        if wanted.is_nothing() {
-            return;
-        }
-        self.notes.extend(instance.as_ref().map(Instance::notes).unwrap_or_default());
-        match Kernel::of_running(&self.trace, self.request.process, wanted.clone(), instance) {
-            Ok(kernel) => {
+        match kernel {
+            None => {}
+            Some(Ok(kernel)) => {
                 let bias = self.session.block.bias;
                 let code = bias..bias + self.session.image.size;
                 kernel.know(self.request.process, std::iter::once(code).collect());
+                kernel.begin_now();
                 self.kernel = Some(kernel);
             }
-            Err(error) if wanted.is_needed() => {
+            Some(Err(error)) if wanted.is_needed() => {
                 self.notes.push(kernel::why_nothing(&error, wanted));
             }
-            Err(error) if switches == Switches::Wanted => {
+            Some(Err(error)) if switches == Switches::Wanted => {
                 self.notes.push(kernel::why_not(&error));
             }
             // If there's no room for it, that's said anyway.
-            Err(error) => {
+            Some(Err(error)) => {
                 let why = kernel::why_not(&error);
                 let _ = self.trace.add(Note { text: why.as_bytes() });
             }

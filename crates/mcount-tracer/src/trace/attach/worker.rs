@@ -156,11 +156,14 @@ impl Worker {
         program.choose_library(&session.memory, &request.scope);
         let (folder, target, mut trace, name) = create_trace(&request, &program)?;
         let (is_hidden, scope) = (folder.is_some(), &request.scope);
+        notes.extend(instance.as_ref().map(Instance::notes).unwrap_or_default());
+        let kernel = watched(&trace, process, &of_kernel, instance);
         let armed = arm(&mut session, &program, (&mut trace, scope), (&target, name));
         match armed {
             Ok(more) => notes.extend(more),
             Err(error) => {
                 let _ = session.leave();
+                kernel.into_iter().flatten().for_each(|kernel| _ = kernel.end());
                 trace.remove_unpublished();
                 return Err(error);
             }
@@ -169,20 +172,19 @@ impl Worker {
         let control = request.sampling.is_none().then(|| Control::open(process)).flatten();
         let began = Instant::now();
         let pauses = Pauses::new(told);
-        let kernel = None;
         let mut worker = Self {
             request,
             program,
             session,
             trace,
-            kernel,
+            kernel: None,
             is_hidden,
             control,
             began,
             pauses,
             notes,
         };
-        worker.watch_kernel(&of_kernel, instance);
+        worker.watch_kernel(&of_kernel, kernel);
         thread_names::add_all(&worker.trace, worker.request.process);
         Ok(worker)
     }
@@ -220,11 +222,9 @@ impl Worker {
         if self.request.scope.has_kernel() && self.kernel.is_some() {
             // The kernel's side and the program's end together. If this fails, hooks go when the recorder leaves.
             let _ = if self.session.is_there() { self.switch(false) } else { Ok(()) };
+            // System calls that threads are made to do from here on aren't the program's.
+            self.kernel.iter().for_each(Kernel::end_now);
             self.trace.set_ended();
-        }
-        // System calls that threads are made to do from here on aren't the program's.
-        if let Some(kernel) = self.kernel.as_mut().filter(|_| self.request.scope.has_kernel()) {
-            kernel.stop();
         }
         let mut is_mapped = false;
         if self.session.is_there() {
@@ -421,6 +421,17 @@ fn create_trace(
 /// What to do about sleds that aren't as in their file.
 const PATCHED: &str =
     "; LLVM's XRay in the program patches sleds: its __xray_unpatch() gives them back";
+
+/// The kernel's side of a process that is about to be armed: it takes the kernel a while until it tells.
+fn watched(
+    trace: &TraceFile,
+    process: i32,
+    wanted: &kernel::Wanted,
+    instance: Option<Instance>,
+) -> Option<io::Result<Kernel>> {
+    let open = || Kernel::of_running(trace, process, wanted.clone(), instance);
+    (!wanted.is_nothing()).then(open)
+}
 
 /// Arms what is wanted, and gives the trace its name, or none; what there is to be reported.
 fn arm(

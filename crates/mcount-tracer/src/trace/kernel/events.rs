@@ -65,6 +65,12 @@ pub(super) struct Event {
 }
 
 impl Event {
+    /// Is it of that time, in nanoseconds, or does it say before that which threads there are?
+    pub(super) fn is_in(&self, from: u64, until: u64) -> bool {
+        let is_of_threads = matches!(self.said, Said::New { .. } | Said::Ended | Said::Executed);
+        self.time <= until && (self.time >= from || is_of_threads)
+    }
+
     /// Its place among others. Those of one kind are in order; of one time, a system call encloses what it does.
     pub(super) fn place(&self) -> (u64, u8) {
         let place = match self.said {

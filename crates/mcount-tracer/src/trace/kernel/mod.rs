@@ -1,7 +1,7 @@
 //! Records the kernel's side of a program's threads: when they are off the processor (`--context-switches`), their system calls
 //! (`--system-calls`), and which functions of the kernel these call (`--kernel`).
 //!
-//! The kernel writes to one ring for each processor (`perf_event_open(2)`). A record says that a thread of the program leaves the
+//! The kernel writes to rings of each processor (`perf_event_open(2)`). A record says that a thread of the program leaves the
 //! processor or is back (`PERF_RECORD_SWITCH`), or that it enters or leaves a system call (the tracepoints `raw_syscalls`). A thread of
 //! the recorder reads the rings and writes times to the trace. The kernel's times are `CLOCK_MONOTONIC_RAW`, the trace's are those of
 //! the processor's clock. The recorder reads both now and then, and converts the times in between in proportion.
@@ -150,7 +150,9 @@ struct State {
     new_threads: u64,
     /// Threads that have ended, of which functions of the kernel may still be heard.
     ending: VecDeque<Ending>,
-    /// When recording ended, in nanoseconds. The kernel goes on telling until its rings are closed.
+    /// When recording began and ended, in nanoseconds. The kernel tells of what was before, and of what comes after until its rings are
+    /// closed.
+    from: u64,
     until: Option<u64>,
 }
 
@@ -161,6 +163,8 @@ struct Setup {
     /// The thread that is about to execute the program.
     before: Option<u32>,
     instance: Option<Instance>,
+    /// When recording begins, in nanoseconds.
+    from: u64,
 }
 
 /// Times and calls that the trace gets next.
@@ -187,11 +191,11 @@ impl Kernel {
         }
         let rings = Rings::new(is_alone, wanted)?;
         let before = Some(process.cast_unsigned());
-        let setup = Setup { process, inner: None, before, instance };
+        let setup = Setup { process, inner: None, before, instance, from: 0 };
         Self::begin(trace, rings, setup, |watch| watch(process).map(|()| vec![process]))
     }
 
-    /// Watches a process, and all that it makes.
+    /// Watches a process, and all that it makes. Nothing is recorded before [`Self::begin_now`].
     pub(super) fn of_running(
         trace: &TraceFile,
         process: i32,
@@ -202,7 +206,7 @@ impl Kernel {
         let inner = Tracee::new(process).inner_id().ok().filter(|inner| *inner != process);
         let rings = Rings::new(false, wanted)?;
         let inner = inner.map(|_| HashMap::new());
-        let setup = Setup { process, inner, before: None, instance };
+        let setup = Setup { process, inner, before: None, instance, from: u64::MAX };
         Self::begin(trace, rings, setup, |watch| {
             // One may make another one before it's watched.
             let mut known = BTreeSet::new();
@@ -232,7 +236,7 @@ impl Kernel {
         setup: Setup,
         open: impl FnOnce(&mut dyn FnMut(i32) -> io::Result<()>) -> io::Result<Vec<i32>>,
     ) -> io::Result<Self> {
-        let Setup { process, inner, before, mut instance } = setup;
+        let Setup { process, inner, before, mut instance, from } = setup;
         let shared = trace.shared();
         let reads = [clock::both(libc::CLOCK_MONOTONIC_RAW); 2];
         let threads = open(&mut |thread| {
@@ -271,6 +275,7 @@ impl Kernel {
             lost_somewhere: 0,
             new_threads: 0,
             ending: VecDeque::new(),
+            from,
             until: None,
             trace: shared,
         };
@@ -353,10 +358,23 @@ impl Kernel {
         }
     }
 
-    /// Takes in nothing more of what the kernel tells.
-    pub(super) fn stop(&mut self) {
+    /// What happens from now on is recorded.
+    pub(super) fn begin_now(&self) {
+        let mut state = lock(&self.state);
+        state.from = clock::both(libc::CLOCK_MONOTONIC_RAW).nanoseconds;
+    }
+
+    /// What happens from now on isn't recorded.
+    pub(super) fn end_now(&self) {
+        // The reader may have it for a while.
+        let mut state = lock(&self.state);
         let now = clock::both(libc::CLOCK_MONOTONIC_RAW).nanoseconds;
-        lock(&self.state).until.get_or_insert(now);
+        state.until.get_or_insert(now);
+    }
+
+    /// Reads what there still is.
+    fn stop(&mut self) {
+        self.end_now();
         self.stop.store(true, SeqCst);
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
@@ -458,9 +476,8 @@ impl State {
         if let Some(instance) = &mut self.instance {
             instance.read(&mut self.early);
         }
-        if let Some(until) = self.until {
-            self.early.retain(|event| event.time <= until);
-        }
+        let (from, until) = (self.from, self.until.unwrap_or(u64::MAX));
+        self.early.retain(|event| event.is_in(from, until));
         self.early.sort_by_key(Event::place);
         if let Some(doubtful) = doubtful {
             let all = self.early.len();

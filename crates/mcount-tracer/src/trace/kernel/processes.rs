@@ -1,4 +1,4 @@
-//! Which process a thread is of. What the kernel says most often only has the thread's number.
+//! Which process a thread belongs to. Most records of the kernel only have the thread's number.
 
 use foldhash::HashMap;
 use mcount_ptrace::status;
