@@ -255,7 +255,7 @@ impl Machine {
         qemu.arg("-initrd")
             .arg(start)
             .arg("-append")
-            .arg(format!("console={} quiet panic=-1", self.console));
+            .arg(format!("console={} loglevel=5 oops=panic panic=-1", self.console));
         qemu.arg("-drive").arg(format!("file={},format=raw,if=virtio", disk.display()));
         let status = qemu.stdin(Stdio::null()).stdout(files::create(&log)?).status()?;
         let shown = String::from_utf8_lossy(&files::read(&log)?).into_owned();

@@ -99,9 +99,7 @@ impl Recording {
             metadata: None,
         };
         recording.write_header(&file).map_err(wrong)?;
-        if !agent::begin(start) {
-            return Err(Error::new(ErrorKind::NoRoom, "no memory for a trace"));
-        }
+        agent::begin(start).map_err(|why| Error::new(ErrorKind::NoRoom, why))?;
         let name = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         let path = name.as_os_str().as_bytes();
         recording.add(ProcessStart { pid: recording.process, parent: 0, ticks: ticks(), path });

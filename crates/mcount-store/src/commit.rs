@@ -34,6 +34,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => match error.raw_os_error() {
+                Some(code) if code == Errno::FBIG.raw_os_error() => {
+                    write!(f, "{}: raise ulimit -f", without_number(error))
+                }
                 Some(_) => write!(f, "{}", without_number(error)),
                 None => error.fmt(f),
             },

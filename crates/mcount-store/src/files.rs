@@ -10,7 +10,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// Files of at least this many bytes are mapped. For smaller files, reading costs less than page faults.
@@ -151,47 +151,6 @@ fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
     match options.open(path) {
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(is_folder()),
         other => other,
-    }
-}
-
-/// Makes a folder.
-///
-/// # Errors
-///
-/// It's there already, or can't be made.
-pub fn create_folder(path: &Path) -> io::Result<()> {
-    std::fs::create_dir(path)
-}
-
-/// Makes a folder with those that it's in; which of them weren't there, the outermost first. After an error, there are no new ones.
-///
-/// # Errors
-///
-/// One can't be made.
-pub fn create_folders(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
-    let mut folders: Vec<PathBuf> =
-        path.ancestors().take_while(missing).map(Path::to_owned).collect();
-    folders.reverse();
-    for (at, folder) in folders.iter().enumerate() {
-        match create_folder(folder) {
-            // Somebody else made it at the same time.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
-            Err(error) => {
-                remove_folders(folders.get(..at).unwrap_or_default());
-                return Err(error);
-            }
-            Ok(()) => {}
-        }
-    }
-    Ok(folders)
-}
-
-/// Removes those of the folders, the outermost first, that are empty.
-pub fn remove_folders(folders: &[PathBuf]) {
-    for folder in folders.iter().rev() {
-        // It isn't empty, or not there.
-        let _ = std::fs::remove_dir(folder);
     }
 }
 

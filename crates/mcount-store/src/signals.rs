@@ -12,7 +12,7 @@
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, raise};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::{fs, thread};
+use std::{fs, io, thread};
 
 /// The signals that a terminal, a shell or make sends to end a process. SIGKILL can't be blocked. The
 /// next run cleans up after it.
@@ -65,9 +65,15 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// If a signal ends the process, this file or folder goes.
-pub(crate) fn remove_at_end(path: &Path) {
-    unfinished().push(path.to_owned());
+/// Makes this file or folder, which goes if a signal ends the process. None comes in between.
+pub(crate) fn make_unfinished<T>(
+    path: &Path,
+    make: impl FnOnce(&Path) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut unfinished = unfinished();
+    let made = make(path)?;
+    unfinished.push(path.to_owned());
+    Ok(made)
 }
 
 /// It stays.
@@ -87,8 +93,10 @@ fn is_ignored(signal: Signal) -> bool {
 fn wait() {
     while let Ok(signal) = ending().wait() {
         let _no_commit = no_commit();
+        // No other can be made now.
+        let mut unfinished = unfinished();
         if !is_ignored(signal) {
-            for path in unfinished().drain(..).rev() {
+            for path in unfinished.drain(..).rev() {
                 let is_folder = path.is_dir();
                 let _ = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             }

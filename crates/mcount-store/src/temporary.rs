@@ -2,7 +2,7 @@
 //! process, where [`watch`](crate::signals::watch) was called.
 
 use crate::signals;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -27,11 +27,9 @@ impl Temporary {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = folder.join(format!(".mcount-{}-{number}.tmp", std::process::id()));
             let mut options = OpenOptions::new();
-            match options.read(true).write(true).create_new(true).mode(0o600).open(&path) {
-                Ok(file) => {
-                    signals::remove_at_end(&path);
-                    return Ok(Self { file, path });
-                }
+            options.read(true).write(true).create_new(true).mode(0o600);
+            match signals::make_unfinished(&path, |path| options.open(path)) {
+                Ok(file) => return Ok(Self { file, path }),
                 // A process with this number was killed, perhaps in another container.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -51,28 +49,63 @@ impl Temporary {
     ///
     /// It can't be renamed; then it's gone.
     pub fn keep(self, name: &Path) -> io::Result<()> {
-        std::fs::rename(&self.path, name)
+        fs::rename(&self.path, name)
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
         // It isn't there if it was kept.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.path);
         signals::stays_at_end(&self.path);
     }
 }
 
-/// A folder that a signal takes away, with all that's in it, until this is dropped.
+/// A new folder that a signal takes away, with all that's in it, until this is dropped.
 #[derive(Debug)]
 pub struct Unfinished(PathBuf);
 
 impl Unfinished {
-    /// This folder was made just now.
-    #[must_use]
-    pub fn folder(path: &Path) -> Self {
-        signals::remove_at_end(path);
-        Self(path.to_owned())
+    /// Makes a folder.
+    ///
+    /// # Errors
+    ///
+    /// It's there already, or can't be made.
+    pub fn folder(path: &Path) -> io::Result<Self> {
+        signals::make_unfinished(path, |path| fs::create_dir(path))?;
+        Ok(Self(path.to_owned()))
+    }
+
+    /// Makes a folder with those that it's in. Those that weren't there, the outermost first; after an error, there are no
+    /// new ones.
+    ///
+    /// # Errors
+    ///
+    /// One can't be made.
+    pub fn folders(path: &Path) -> io::Result<Vec<Self>> {
+        let missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let missing: Vec<&Path> = path.ancestors().take_while(missing).collect();
+        let mut made = Vec::new();
+        for folder in missing.into_iter().rev() {
+            match Self::folder(folder) {
+                Ok(new) => made.push(new),
+                // Somebody else made it at the same time.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
+                Err(error) => {
+                    Self::remove_empty(made);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    /// Removes those of these folders, the outermost first, that are empty.
+    pub fn remove_empty(folders: Vec<Self>) {
+        for folder in folders.into_iter().rev() {
+            // It isn't empty, or not there.
+            let _ = fs::remove_dir(&folder.0);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 /* The first program of the machine: it loads modules, mounts the disk, has the shell there run the job, and ends the machine. */
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,15 @@ static void mounted(const char *kind, const char *place)
 	mkdir(place, 0755);
 	if (mount(kind, place, kind, 0, ""))
 		printf("timeline: FAILED to mount %s\n", place);
+}
+
+/* AArch64 kernels have oopsed in perf's part of the scheduler (perf_ctx_sched_task_cb, perf_event_task_tick) when its last event went
+ * and another came, again and again. So one event stays. */
+static void keep_perf(void)
+{
+	struct perf_event_attr event = { .type = PERF_TYPE_SOFTWARE, .size = sizeof event, .config = PERF_COUNT_SW_DUMMY };
+	if (syscall(SYS_perf_event_open, &event, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) < 0)
+		printf("timeline: FAILED to keep an event\n");
 }
 
 static void end(void)
@@ -60,6 +70,7 @@ int main(void)
 	mounted("tmpfs", "/tmp");
 	mounted("tmpfs", "/run");
 	mounted("tracefs", "/sys/kernel/tracing");
+	keep_perf();
 	pid_t child = fork();
 	if (!child) {
 		setsid();

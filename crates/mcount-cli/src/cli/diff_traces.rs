@@ -7,7 +7,7 @@ use crate::compare::{
     By, Comparison, ComparisonFormat, Functions, Rule, Sampled, compare, compare_samples,
     is_sample, measure, print, samples,
 };
-use crate::files::{Input, is_standard};
+use crate::files::Input;
 use crate::output::stdout;
 use clap::Args;
 use mcount_trace::{is_trace, read};
@@ -58,13 +58,12 @@ pub(super) enum Sides {
 /// The traces or samples on both sides, if one of the files is one: another may be damaged.
 pub(super) fn sides(old: &Path, new: &Path) -> Option<Sides> {
     let sides = [old, new].map(paths);
-    let are_traces = |path: &PathBuf| match Input::open(path).ok()?.bytes() {
+    let are_traces = |path: &PathBuf| match Input::given(path).ok()?.bytes() {
         bytes if is_trace(bytes) => Some(true),
         bytes if is_sample(bytes) || is_table(bytes) => Some(false),
         _ => None,
     };
-    let mut files = sides.iter().flatten().filter(|path| !is_standard(path));
-    let are_traces = files.find_map(are_traces)?;
+    let are_traces = sides.iter().flatten().find_map(are_traces)?;
     Some(if are_traces { Sides::Traces(sides) } else { Sides::Samples(sides) })
 }
 

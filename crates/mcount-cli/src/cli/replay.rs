@@ -329,7 +329,7 @@ pub(super) fn read_trace(
         Err(error) => return Ok(complain(&error)),
     };
     let name = path.display();
-    let input = match Input::open(path) {
+    let input = match Input::given(path) {
         Ok(input) => input,
         Err(error) => return Ok(complain(&format!("{name}: {}", Failure::from(error)))),
     };

@@ -545,12 +545,21 @@ fn stale_agents() -> Result<(), String> {
 fn file_size_limit() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "big.c")?;
-    let mut command = Command::new("bash");
-    command.args(["-c", "ulimit -f 65536; exec \"$@\"", "bash", env!("CARGO_BIN_EXE_mcount")]);
-    command
-        .args(["trace", "--plain", "-o", "trace.mcount", "--"])
-        .arg(program)
-        .arg(MANY.to_string());
-    let ended = room.run("traced", &mut command)?;
+    let limited = |kibibytes: u32| {
+        let mut command = Command::new("bash");
+        let script = format!("ulimit -f {kibibytes}; exec \"$@\"");
+        command.args(["-c", &script, "bash", env!("CARGO_BIN_EXE_mcount")]);
+        command.args(["trace", "--plain", "-o", "trace.mcount", "--"]);
+        command.arg(&program).arg(MANY.to_string());
+        command
+    };
+    for (kibibytes, file) in [(8, "agent.so"), (1000, "trace.mcount")] {
+        let ended = room.run("traced", &mut limited(kibibytes))?;
+        let text = format!("{file}: File too large: raise ulimit -f\n");
+        if ended.code != 2 || !ended.stderr.ends_with(&text) || room.path("trace.mcount").exists() {
+            return Err(format!("{kibibytes}: {ended:?}"));
+        }
+    }
+    let ended = room.run("traced", &mut limited(65536))?;
     is_cut_off(&room, &ended, &room.trace("traced")?)
 }

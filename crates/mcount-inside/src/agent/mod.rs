@@ -35,19 +35,19 @@ pub(crate) fn prepare() -> bool {
     true
 }
 
-/// Begins to record into the trace that's mapped there. `false` if there's no memory, or if a thread is still busy with
-/// the last one.
-pub(crate) fn begin(file: *mut u8) -> bool {
+/// Begins to record into the trace that's mapped there. The error says why it can't.
+pub(crate) fn begin(file: *mut u8) -> Result<(), &'static str> {
     if !prepare() {
-        return false;
+        return Err("no memory for a trace");
     }
-    if busy::is_anybody() {
-        return false;
+    // Calls of the last trace that end now make their threads busy for a moment.
+    if !gets_quiet() {
+        return Err("a thread is stopped while it records into the last trace");
     }
     FILE.store(file, SeqCst);
     pads::begin_trace();
     IS_RECORDING.store(true, SeqCst);
-    true
+    Ok(())
 }
 
 /// Records no more. Old mappings stay, because a thread may just be writing a record. `false` if threads are
@@ -55,10 +55,18 @@ pub(crate) fn begin(file: *mut u8) -> bool {
 pub(crate) fn end() -> bool {
     IS_RECORDING.store(false, SeqCst);
     thread::dismiss();
+    let is_quiet = gets_quiet();
+    if is_quiet {
+        // Who was busy may have taken a block, or a chunk.
+        thread::dismiss();
+    }
+    is_quiet
+}
+
+/// Waits until no thread is busy. `false` if there's one after a second.
+fn gets_quiet() -> bool {
     for _ in 0..1000 {
         if !busy::is_anybody() {
-            // Who was busy may have taken a block, or a chunk.
-            thread::dismiss();
             return true;
         }
         sys::sleep_a_millisecond();

@@ -2,6 +2,7 @@
 
 use super::processor;
 pub(super) use super::processor::Routines;
+use crate::commit::{about, write_new};
 use mcount_agent::IMAGE;
 use mcount_hooks::PAGE;
 use nix::libc;
@@ -162,7 +163,7 @@ impl Agent {
                 .map_err(|_| error)?,
         };
         let path = folder.path().join(FILE);
-        crate::commit::write_new(&path, image)?;
+        write_new(&path, image).map_err(|error| about(&path, error))?;
         let file = locked(&path);
         Ok(Self { symbols: symbols(image)?, path, _file: file, _folder: folder })
     }

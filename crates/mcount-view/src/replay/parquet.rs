@@ -8,7 +8,7 @@ use super::progress::Progress;
 use super::tables::{CALLS, Gone, Piece, Pieces, Subject, tables};
 use super::{Manner, Names, Selection};
 use crate::commit::about;
-use crate::files;
+use crate::files::is_standard;
 use crate::parquet::{Group, Writer};
 use crate::temporary::{Temporary, Unfinished};
 use rayon::prelude::*;
@@ -44,13 +44,14 @@ pub fn write_parquet(
     let filter = selection.filter(trace);
     let work = PrintJob { names: &names, filter: &filter, progress };
     let subject = Subject::of(&names, path, manner.lines.as_ref());
-    let permissions = path.metadata()?.permissions();
-    let mut output =
-        Output { folder, files: Vec::new(), folders: Vec::new(), unfinished: Vec::new() };
-    let written = write(&work, &subject, &mut output).and_then(|()| output.keep(&permissions));
+    // What comes from a pipe says nothing of who may read it.
+    let permissions = if is_standard(path) { None } else { Some(path.metadata()?.permissions()) };
+    let mut output = Output { folder, files: Vec::new(), new: Vec::new() };
+    let written =
+        write(&work, &subject, &mut output).and_then(|()| output.keep(permissions.as_ref()));
     if written.is_err() {
         output.files.clear();
-        files::remove_folders(&output.folders);
+        Unfinished::remove_empty(output.new);
     }
     written
 }
@@ -130,8 +131,7 @@ struct Output<'o> {
     folder: &'o Path,
     files: Vec<(Temporary, PathBuf)>,
     /// Folders that weren't there.
-    folders: Vec<PathBuf>,
-    unfinished: Vec<Unfinished>,
+    new: Vec<Unfinished>,
 }
 
 impl Output<'_> {
@@ -143,9 +143,7 @@ impl Output<'_> {
         id: &str,
     ) -> io::Result<BufWriter<std::fs::File>> {
         let folder = self.folder.join(table).join(format!("build={build}"));
-        let new = files::create_folders(&folder).map_err(|error| about(&folder, error))?;
-        self.unfinished.extend(new.iter().map(|folder| Unfinished::folder(folder)));
-        self.folders.extend(new);
+        self.new.extend(Unfinished::folders(&folder).map_err(|error| about(&folder, error))?);
         // Its name begins with a dot, so nothing takes it for a part of the table.
         let file = Temporary::in_folder(&folder).map_err(|error| about(&folder, error))?;
         let out = BufWriter::with_capacity(1 << 18, file.file().try_clone()?);
@@ -154,9 +152,11 @@ impl Output<'_> {
     }
 
     /// Gives the files their names. Calls, which are counted, come last.
-    fn keep(&mut self, permissions: &std::fs::Permissions) -> io::Result<()> {
+    fn keep(&mut self, permissions: Option<&std::fs::Permissions>) -> io::Result<()> {
         for (file, path) in self.files.drain(..) {
-            file.file().set_permissions(permissions.clone())?;
+            if let Some(permissions) = permissions {
+                file.file().set_permissions(permissions.clone())?;
+            }
             file.keep(&path).map_err(|error| about(&path, error))?;
         }
         Ok(())

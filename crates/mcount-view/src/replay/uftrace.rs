@@ -41,8 +41,7 @@ pub(super) fn write(
     names: &Names<'_, '_>,
     calls: impl Iterator<Item = Call>,
 ) -> io::Result<u64> {
-    files::create_folder(folder).map_err(|error| about(folder, error))?;
-    let _unfinished = Unfinished::folder(folder);
+    let _unfinished = Unfinished::folder(folder).map_err(|error| about(folder, error))?;
     let mut tasks = Tasks::new(folder, names);
     let mut left_out = 0;
     let mut depths: HashMap<Lane, usize> = HashMap::new();

@@ -229,7 +229,7 @@ impl Worker {
         let mut is_mapped = false;
         if self.session.is_there() {
             is_mapped = !left(&mut self.session)?;
-        } else if start_of(process).is_some() {
+        } else if start_of(process).is_some() && has_program(process) {
             self.notes.push("it has executed another program, which isn't traced".to_owned());
         }
         let alive = processes_with(&self.trace.file().metadata()?)?;
@@ -564,4 +564,9 @@ fn default_output(program: &Program) -> PathBuf {
     let mut name = program.path.file_name().unwrap_or_default().to_owned();
     name.push(".mcount");
     PathBuf::from(name)
+}
+
+/// Has the process a program? One that's just ending has none any more.
+fn has_program(process: i32) -> bool {
+    std::fs::read_link(format!("/proc/{process}/exe")).is_ok()
 }

@@ -4,6 +4,7 @@ mod rows;
 
 pub use rows::{Gone, Piece, Pieces};
 
+use crate::files::is_standard;
 use crate::parquet::{Column, Field, Kind, Texts};
 use crate::replay::{NAMELESS, Names, SourceLines, end_name, hex};
 use mcount_trace::{Call, End, Trace};
@@ -189,7 +190,9 @@ fn number(value: u64) -> i64 {
 /// The name of the trace's file, with what tells it from others of that name: when it was made, and the first process.
 fn id(names: &Names<'_, '_>, path: &Path) -> String {
     let trace = names.trace;
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let stem =
+        if is_standard(path) { "trace".as_ref() } else { path.file_stem().unwrap_or_default() };
+    let stem = stem.to_string_lossy();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let stem: String = stem.chars().map(plain).collect();
     let pid = trace.threads.first().map_or(0, |thread| thread.pid);
