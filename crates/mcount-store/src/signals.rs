@@ -71,9 +71,9 @@ pub(crate) fn make_unfinished<T>(
     make: impl FnOnce(&Path) -> io::Result<T>,
 ) -> io::Result<T> {
     let mut unfinished = unfinished();
-    let made = make(path)?;
+    let new = make(path)?;
     unfinished.push(path.to_owned());
-    Ok(made)
+    Ok(new)
 }
 
 /// It stays.

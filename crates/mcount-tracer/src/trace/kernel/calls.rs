@@ -129,8 +129,8 @@ impl Calls {
         ticks: u64,
         (number, result): (i64, i64),
     ) -> Option<Call> {
-        let open = match self.open.remove(&ids.1) {
-            Some(open) => open,
+        let (thread, open) = match self.open.remove(&ids.1) {
+            Some(open) => (ids.1, open),
             // It may have executed another program, and have the number of its process since then.
             None => self.executed(ids, number)?,
         };
@@ -144,7 +144,7 @@ impl Calls {
         // `rt_sigreturn` leaves no number behind.
         let is_it = (open.entry.number == number || number < 0) && !open.is_ours;
         let call = Call {
-            ids,
+            ids: (ids.0, thread),
             start: open.start,
             end: ticks,
             how: 0,
@@ -155,14 +155,14 @@ impl Calls {
         is_it.then_some(call)
     }
 
-    /// The call with which another thread of the process has executed a program.
-    fn executed(&mut self, (process, _): (u32, u32), number: i64) -> Option<Open> {
+    /// The call with which another thread of the process has executed a program, and that thread's number until then.
+    fn executed(&mut self, (process, _): (u32, u32), number: i64) -> Option<(u32, Open)> {
         if !is_exec(number) {
             return None;
         }
         let is_it = |open: &Open| open.process == process && is_exec(open.entry.number);
         let thread = self.open.iter().find(|(_, open)| is_it(open)).map(|(thread, _)| *thread)?;
-        self.open.remove(&thread)
+        Some((thread, self.open.remove(&thread)?))
     }
 
     /// A thread is new. It may have the number of one that has ended.
