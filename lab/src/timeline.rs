@@ -6,6 +6,7 @@
 //! used again.
 
 mod compare;
+mod perfetto;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,6 +27,8 @@ do nothing else, and five more to build mcount for AArch64.
   --kernel NAME   6.1 or 6.12 (default: both)
   --compare       only compare what the machines left behind
   --redis         instead, on this machine: how much of redis's throughput recording its system calls takes
+  --perfetto PATH instead, under 6.12 on x86-64: record a program with hooks, its system calls and what the kernel does for them, and
+                  ask PATH, Perfetto's trace_processor_shell, about all of that
 ";
 
 /// What the machine has besides `mcount`.
@@ -90,6 +93,13 @@ const MACHINES: [Machine; 2] = [
     },
 ];
 
+/// What a machine does: with all programs, or with one that has hooks.
+const JOB: &str = include_str!("timeline/job.sh");
+const SAVE_JOB: &str = include_str!("timeline/save.sh");
+const SAVE: &str = include_str!("timeline/save.c");
+const INIT: &str = include_str!("timeline/init.c");
+const HOOKS: &str = "-fpatchable-function-entry=5";
+
 /// What the chore itself needs.
 const TOOLS: [&str; 5] = ["cpio", "e2fsprogs", "kmod", "trace-cmd", "xz-utils"];
 
@@ -105,6 +115,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             Arg::Long("kernel") => kernel = Some(parser.value()?.string()?),
             Arg::Long("compare") => is_done = true,
             Arg::Long("redis") => return redis(),
+            Arg::Long("perfetto") => return perfetto(&std::path::absolute(parser.value()?)?),
             Arg::Short('h') | Arg::Long("help") => {
                 print!("{USAGE}");
                 return Ok(true);
@@ -130,7 +141,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         for (version, release) in &kernels {
             let place = storage.join(version);
             if !is_done {
-                machine.record(&storage, &place, release.map(str::to_owned))?;
+                machine.record(&storage, &place, *release, JOB)?;
             }
             let found = compare::compare(&ours, &place.join("out"))?;
             is_well &= found.is_well;
@@ -174,12 +185,25 @@ fn redis() -> Result<bool> {
     Ok(mcount < perf && mcount * 5.0 <= strace)
 }
 
+/// Holds what Perfetto's program says of a trace with both halves against `mcount`.
+fn perfetto(processor: &Path) -> Result<bool> {
+    let [machine, _] = &MACHINES;
+    apt::install(&apt::missing(&TOOLS).unwrap_or_default())?;
+    apt::install(&apt::missing(machine.packages).unwrap_or_default())?;
+    let mcount = programs::build("mcount-cli", Profile::Release)?.join("mcount");
+    let storage = files::target().join("timeline").join(machine.name);
+    let place = storage.join("save");
+    machine.record(&storage, &place, Some("trixie"), SAVE_JOB)?;
+    perfetto::compare(&mcount, processor, &place.join("out/save.mcount"))
+}
+
 impl Machine {
     /// Runs the job under a kernel. What it wrote is in the folder `out` of `place`.
-    fn record(&self, storage: &Path, place: &Path, release: Option<String>) -> Result<()> {
+    fn record(&self, storage: &Path, place: &Path, release: Option<&str>, job: &str) -> Result<()> {
         files::make_folder(place)?;
         let root = self.root(storage)?;
-        let suite = debian::Suite(release);
+        files::write(&root.join("job.sh"), job.as_bytes())?;
+        let suite = debian::Suite(release.map(str::to_owned));
         let flavour = suite.flavours(self.architecture)?.first().ok_or("no flavour")?;
         let kernel = debian::obtain_of(&suite, self.architecture, flavour, false)?;
         let start = place.join("initramfs");
@@ -212,7 +236,7 @@ impl Machine {
             name => outside::mcount(name)?,
         };
         succeed(Command::new("cp").arg(mcount).arg(root.join("usr/local/bin/mcount")))?;
-        files::write(&root.join("job.sh"), include_bytes!("timeline/job.sh"))?;
+        self.compile(SAVE, &root.join("usr/local/bin/save"), &["-pthread", HOOKS])?;
         files::write(&root.join("work.lua"), include_bytes!("timeline/work.lua"))?;
         files::write(&root.join("work.sql"), include_bytes!("timeline/work.sql"))?;
         Ok(root)
@@ -234,15 +258,17 @@ impl Machine {
             folder.display()
         );
         shell(kernel, &line)?;
-        let source = place.join("init.c");
-        files::write(&source, include_bytes!("timeline/init.c"))?;
-        succeed(
-            Command::new(self.compiler)
-                .args(["-static", "-O2", "-o"])
-                .arg(folder.join("init"))
-                .arg(source),
-        )?;
+        self.compile(INIT, &folder.join("init"), &[])?;
         shell(&folder, &format!("find . | cpio --quiet -o -H newc -R 0:0 >'{}'", start.display()))
+    }
+
+    /// Compiles a program that needs no library.
+    fn compile(&self, source: &str, program: &Path, flags: &[&str]) -> Result<()> {
+        let place = tempfile::tempdir()?;
+        let path = place.path().join("source.c");
+        files::write(&path, source.as_bytes())?;
+        let mut compiler = Command::new(self.compiler);
+        succeed(compiler.args(["-static", "-O2"]).args(flags).arg("-o").arg(program).arg(path))
     }
 
     fn boot(&self, place: &Path, kernel: &Path, start: &Path, disk: &Path) -> Result<()> {

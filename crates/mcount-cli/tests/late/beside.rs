@@ -7,6 +7,7 @@ use crate::command::{Test, has_table, is_clean, line, mcount, must, room, same, 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use testkit::room::Room;
+use testkit::sample::one_in;
 
 pub(crate) const TESTS: &[Test] = &[
     test("what_gcc_writes_beside_a_program", what_gcc_writes_beside_a_program),
@@ -130,7 +131,7 @@ fn what_gcc_writes_beside_a_program() -> Result<(), String> {
     let dumps = options_with(&room, "gcc", &["--help=common"], "-fdump-")?;
     same(&(dumps.len() > 5), &true, &format!("{dumps:?}"))?;
     let dumps = format!("{} -fdump-tree-all -fdump-rtl-all -fdump-ipa-all", dumps.join(" "));
-    for flags in [
+    let all = vec![
         "-MMD",
         "-MD -MF list.d",
         "-MMD -MP -MT x",
@@ -154,7 +155,8 @@ fn what_gcc_writes_beside_a_program() -> Result<(), String> {
         "-Xlinker -Map -Xlinker out.map",
         "-Wl,--dependency-file=list.d",
         &dumps,
-    ] {
+    ];
+    for flags in one_in(3, all) {
         for sources in ["one.c two.o", "one.c two.c"] {
             let words = format!("gcc -O1 -pg {flags} {sources} main.o hook.s -o out");
             let count = compare(&room, &words, &["map", "000i", "resolution", ".res"])?;
@@ -168,7 +170,7 @@ fn what_gcc_writes_beside_a_program() -> Result<(), String> {
 
 fn what_clang_writes_beside_a_program() -> Result<(), String> {
     let room = room()?;
-    for flags in [
+    let all = vec![
         "-MMD",
         "-MD -MF list.d",
         "-MJ commands.json",
@@ -183,7 +185,8 @@ fn what_clang_writes_beside_a_program() -> Result<(), String> {
         "-fuse-ld=lld -Wl,--time-trace",
         "-fuse-ld=lld -flto -Wl,--save-temps",
         "-fuse-ld=lld -flto=thin -Wl,--save-temps",
-    ] {
+    ];
+    for flags in one_in(3, all) {
         for sources in ["one.c two.o", "one.c two.c"] {
             let words = format!("clang -O1 -pg {flags} {sources} main.o hook.s -o out");
             compare(&room, &words, &["map", "json", "time-trace", "resolution", ".index"])?;

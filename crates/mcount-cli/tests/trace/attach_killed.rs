@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use testkit::sample::one_in;
 use testkit::served::Served;
 
 /// What threads wait in.
@@ -47,7 +48,7 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(target_killed),
     };
-    KINDS.into_iter().map(test).chain([target]).collect()
+    one_in(2, KINDS.into_iter().map(test).chain([target]).collect())
 }
 
 /// The process is killed while `mcount attach` comes, records or leaves: `mcount` ends, too, and doesn't take the process for one that

@@ -100,7 +100,10 @@ fn scribbled_attached() -> Result<(), String> {
         let attached = room.run("attached", command.arg(running.id().to_string()))?;
         let ended = running.wait_with_output().map_err(|error| error.to_string())?;
         let is_right = ended.status.success() && ended.stdout == b"0 0 0 0\n";
-        if !is_right || attached.code != 0 || attached.stderr.contains("panicked") {
+        // On a busy machine, it may end before it's attached to.
+        let is_late = attached.code == 2 && attached.stderr.ends_with(": it has ended\n");
+        let is_well = (attached.code == 0 || is_late) && !attached.stderr.contains("panicked");
+        if !is_right || !is_well {
             return Err(format!("{kind}: {ended:?}, {attached:?}"));
         }
     }

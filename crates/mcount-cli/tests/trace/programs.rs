@@ -5,6 +5,7 @@ use crate::attach_where::{nobody, open_room};
 use crate::truth::{Also, Ended, Room, kill_group, same, same_with, tracer, tracer_with};
 use nix::sys::signal::Signal;
 use std::process::Command;
+use testkit::sample::one_in;
 
 /// One program, run with and without tracing.
 pub(crate) struct Program {
@@ -140,7 +141,7 @@ pub(crate) fn tests() -> Vec<Test> {
         simple("program::returns-twice", returns_twice),
         simple("program::returned-twice", returned_twice),
     ];
-    named.chain(simple).collect()
+    one_in(2, named.chain(simple).collect())
 }
 
 fn simple(name: &str, run: fn() -> Result<(), String>) -> Test {

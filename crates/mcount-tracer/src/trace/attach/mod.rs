@@ -37,6 +37,7 @@ pub use self::sample::{Lot, Named, Observer, Opened, Progress, Sampling};
 use super::file::Size;
 use super::processor;
 use super::scope::Scope;
+use crate::commit::Failure;
 use mcount_ptrace::stop::{self, refused};
 use mcount_ptrace::{Tracee, status};
 use nix::libc;
@@ -193,6 +194,14 @@ fn says_shadow_stack(status: &str) -> bool {
 #[must_use]
 pub fn start_of(process: i32) -> Option<u64> {
     Tracee::new(process).start()
+}
+
+/// What an error of working on a process is, in words. It may end at any time.
+fn why(error: io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => "it has ended".to_owned(),
+        _ => Failure::from(error).to_string(),
+    }
 }
 
 /// Can this process be attached to, as far as that's known without trying?

@@ -8,7 +8,7 @@ use super::sandbox;
 use super::session::Session;
 use super::unwinders;
 use super::wanted;
-use super::{Request, start_of};
+use super::{Request, start_of, why};
 use crate::commit::about;
 use crate::trace::file::TraceFile;
 use crate::trace::kernel::{self, Instance, Kernel};
@@ -66,7 +66,7 @@ pub(super) fn work(mut request: Request, pipe: &File, told: Told) -> u8 {
     }
     match result {
         Ok(()) => 0,
-        Err(error) => complain(&format!("process {process}: {error}")),
+        Err(error) => complain(&format!("process {process}: {}", why(error))),
     }
 }
 

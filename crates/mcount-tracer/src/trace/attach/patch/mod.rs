@@ -20,7 +20,7 @@ use self::hub::Hub;
 use self::plan::Plan;
 use self::region::Region;
 use self::work::{Known, PatchAttempt, Tried};
-use super::{check, front, maps, refused};
+use super::{check, front, maps, refused, why};
 use crate::pattern::Pattern;
 use mcount_ptrace::Memory;
 use nix::libc;
@@ -92,7 +92,9 @@ pub fn patch(request: &Request) -> io::Result<u8> {
             (Action::Revert(which), _) => revert(request, which, &patience),
         };
         let process = request.process;
-        done.unwrap_or_else(|error| (request.complain)(&format!("process {process}: {error}")))
+        done.unwrap_or_else(|error| {
+            (request.complain)(&format!("process {process}: {}", why(error)))
+        })
     })?;
     code.ok_or_else(|| {
         io::Error::other(
