@@ -78,7 +78,8 @@ pub(super) const REDIS: Program = Program {
         "sds*@redis-*",
         "call*@redis-*",
     ],
-    other: "",
+    // Keys are compared where two are in one bucket, which the seed of a process decides.
+    others: &["dictSdsKeyCaseCompare", "dictSdsKeyCompare"],
     server: Some(Server { start: start_redis, targets: itself }),
 };
 
@@ -106,7 +107,7 @@ pub(super) const NGINX: Program = Program {
         "ngx_open*@nginx",
         "ngx_str*@nginx",
     ],
-    other: "",
+    others: &[],
     server: Some(Server { start: start_nginx, targets: workers_of }),
 };
 
@@ -126,7 +127,7 @@ pub(super) const POSTGRESQL: Program = Program {
         "Portal*@postgres",
         "slot_*@postgres",
     ],
-    other: "",
+    others: &[],
     server: Some(Server { start: start_postgresql, targets: backends_of }),
 };
 
