@@ -78,28 +78,27 @@ pub(crate) fn watch() {
 
 /// Waits for a signal, and ends the process.
 fn wait(ready: &Sender<()>) {
-    let ignored = ignored();
     let all = ENDING.map(|signal| signal as i32).into_iter();
-    let heard: Vec<i32> = all.filter(|signal| ignored & (1 << (signal - 1)) == 0).collect();
+    let heard: Vec<i32> = all.filter(|signal| !signals::is_ignored(*signal)).collect();
     let Ok(mut signals) = Signals::new(&heard) else { return };
     for signal in heard {
         // In the handler itself, so that the thread that waits for a program knows it before the program
         // ends.
         let _ = flag::register(signal, Arc::clone(&IS_ENDING));
     }
-    // So that a write beyond `RLIMIT_FSIZE` is an error.
-    let _ = flag::register(SIGXFSZ, Arc::<AtomicBool>::default());
+    take_too_large_files_as_errors();
     let _ = ready.send(());
     if let Some(signal) = signals.forever().next() {
         end(signal);
     }
 }
 
-/// The signals that are ignored, as bits. The lowest bit is signal 1.
-fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+/// From now on, a write beyond `RLIMIT_FSIZE` is an error and doesn't end the process. Programs don't inherit handlers; but they do
+/// inherit that it's ignored, so then it stays so.
+pub(crate) fn take_too_large_files_as_errors() {
+    if !signals::is_ignored(SIGXFSZ) {
+        let _ = flag::register(SIGXFSZ, Arc::<AtomicBool>::default());
+    }
 }
 
 /// Ends the process as `signal` would.

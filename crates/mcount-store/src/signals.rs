@@ -81,12 +81,13 @@ pub(crate) fn stays_at_end(path: &Path) {
     unfinished().retain(|one| one != path);
 }
 
-/// Does the caller have this process ignore it, as `nohup` does? It comes here nevertheless, since it's blocked.
-fn is_ignored(signal: Signal) -> bool {
+/// Does the caller have this process ignore the signal with this number, as `nohup` does?
+#[must_use]
+pub fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
-    ignored.is_some_and(|ignored| ignored >> (signal as i32 - 1) & 1 != 0)
+    ignored.is_some_and(|ignored| ignored >> (signal - 1) & 1 != 0)
 }
 
 /// Waits for signals, and then ends the process by them.
@@ -95,7 +96,8 @@ fn wait() {
         let _no_commit = no_commit();
         // No other can be made now.
         let mut unfinished = unfinished();
-        if !is_ignored(signal) {
+        // One that's ignored comes here nevertheless, since it's blocked.
+        if !is_ignored(signal as i32) {
             for path in unfinished.drain(..).rev() {
                 let is_folder = path.is_dir();
                 let _ = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };

@@ -68,7 +68,7 @@ use self::trace::{TraceArgs, trace};
 #[cfg(feature = "tui")]
 use self::tui::{TuiArgs, tui};
 use self::why::{WhyArgs, why};
-use crate::children::SIGNALLED;
+use crate::children::{SIGNALLED, take_too_large_files_as_errors};
 use crate::commit::{Failure, write_new};
 use crate::demo;
 use crate::files::is_standard;
@@ -77,14 +77,10 @@ use crate::response;
 use crate::signals;
 use crate::words::printable;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
-use signal_hook::consts::SIGXFSZ;
-use signal_hook::flag;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// All went well.
 const SUCCESS: u8 = 0;
@@ -360,8 +356,7 @@ fn watch_signals(command: &Command) {
     if is_of_objects {
         signals::take_failed_writes_as_errors();
     } else {
-        // A write beyond `RLIMIT_FSIZE` is an error here, too. Programs don't inherit handlers.
-        let _ = flag::register(SIGXFSZ, Arc::<AtomicBool>::default());
+        take_too_large_files_as_errors();
     }
     let writes = match command {
         // There's a pager only where nothing is written to a file.

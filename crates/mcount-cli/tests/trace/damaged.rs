@@ -84,7 +84,7 @@ fn scribbled_attached() -> Result<(), String> {
     let program = room.compile("gcc", SCRIBBLER, "scribbles.c")?;
     for kind in SCRIBBLES {
         let mut running = Command::new(&program);
-        running.args([kind, "150"]).stdout(Stdio::piped());
+        running.args([kind, "150", "wait"]).stdout(Stdio::piped());
         let running = running.spawn().map_err(|error| error.to_string())?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
         command.args([
@@ -100,10 +100,7 @@ fn scribbled_attached() -> Result<(), String> {
         let attached = room.run("attached", command.arg(running.id().to_string()))?;
         let ended = running.wait_with_output().map_err(|error| error.to_string())?;
         let is_right = ended.status.success() && ended.stdout == b"0 0 0 0\n";
-        // On a busy machine, it may end before it's attached to.
-        let is_late = attached.code == 2 && attached.stderr.ends_with(": it has ended\n");
-        let is_well = (attached.code == 0 || is_late) && !attached.stderr.contains("panicked");
-        if !is_right || !is_well {
+        if !is_right || attached.code != 0 || attached.stderr.contains("panicked") {
             return Err(format!("{kind}: {ended:?}, {attached:?}"));
         }
     }
