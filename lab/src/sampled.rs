@@ -8,7 +8,7 @@
 mod served;
 
 use self::served::{Server, Serving};
-use crate::{Result, files, programs};
+use crate::{Result, apt, files, programs};
 use lexopt::{Arg, ValueExt as _};
 use programs::Profile;
 use serde_json::Value;
@@ -47,6 +47,10 @@ struct Program {
     /// What is sampled, if that's another process.
     server: Option<Server>,
 }
+
+/// Debian's packages of the programs, and of what asks nginx whether it's there.
+const PACKAGES: [&str; 6] =
+    ["apache2-utils", "lua5.4", "nginx-light", "postgresql", "redis-server", "sqlite3"];
 
 /// Threads that wait while another one never does. With `mcount` at work, they may have to wait for a processor as well.
 const THREADS: &str = r#"
@@ -195,6 +199,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         Some(path) => std::path::absolute(path)?,
         None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
     };
+    apt::install(&apt::missing(&PACKAGES).unwrap_or_default())?;
     let plan = Plan { mcount, rounds, seconds, cost, is_verbose };
     println!(
         "| program | functions called | intervals | hold the truth | overlap of calls | speed while sampled |"

@@ -12,8 +12,6 @@ use std::time::Duration;
 
 /// Fewer windows than these say too little of how windows differ.
 const FEWEST: u64 = 12;
-/// How far what recording costs may be from what it's taken for.
-const UNSURE: f64 = 0.2;
 /// One in twenty intervals lacks the truth.
 const ODDS: f64 = 0.05;
 
@@ -41,7 +39,7 @@ pub(super) struct Sums {
     open: u64,
     calls: f64,
     time: f64,
-    /// Calls that there would have been besides if recording had taken no time and the program never waited.
+    /// The parts of their threads' time that recording took, of all calls.
     slower: f64,
     /// Seconds that recording took within calls.
     recording: f64,
@@ -104,8 +102,8 @@ impl Sums {
         self.slower += weight.call * calls;
     }
 
-    /// What they say. Recording slows the program down as `slowed` says, and costs so many seconds a call.
-    pub(super) fn row(&self, function: u32, all: &Windows, slowed: Slowed, cost: f64) -> Row {
+    /// What they say. Recording slows the program down as `slowed` says, and usually costs so many seconds a call.
+    pub(super) fn row(&self, function: u32, all: &Windows, slowed: Slowed, usual: f64) -> Row {
         let weights = all.weights + self.other.weights;
         let squares = all.squares + self.other.squares;
         let count = all.count.saturating_sub(self.absent);
@@ -115,23 +113,25 @@ impl Sums {
             (sum * sum / square.max(f64::MIN_POSITIVE)).min(weights * weights / squares)
         };
         let rate = self.calls / weights;
-        let part = self.time / weights;
         let rest = |sum: f64, square: f64, product: f64| {
             let mean = sum / weights;
             let rest = square - 2.0 * mean * product + mean * mean * squares;
             bound(effective(sum, square)) * deviation(rest, weights, count)
         };
-        let per_call = if self.ended_calls > 0.0 { self.time / self.ended_calls } else { 0.0 };
+        // Recording within calls was taken for what it usually costs.
+        let cost = slowed.cost();
+        let within = self.recording / self.ended_calls.max(f64::MIN_POSITIVE);
+        let time = self.time - (cost.part - 1.0) * self.recording;
+        let time = time.clamp(0.0, f64::MAX);
+        let per_call = if self.ended_calls > 0.0 { time / self.ended_calls } else { 0.0 };
         let spread = self.time_time - 2.0 * per_call * self.calls_time
             + per_call * per_call * self.calls_calls;
         let mean_error =
             bound(effective(self.time, self.time_time)) * deviation(spread, self.calls, self.seen);
         // What the correction for recording may be wrong by.
-        let lost = self.slower / self.calls;
-        let more = 1.0 + slowed.part * lost;
-        let unsure = lost * (slowed.error + UNSURE * slowed.part * (1.0 + lost)) / more;
-        let unsure_time =
-            UNSURE * (self.recording / self.ended_calls.max(f64::MIN_POSITIVE)).max(cost / 2.0);
+        let (more, more_error) = slowed.more(self.slower / self.calls);
+        let unsure = more_error / more;
+        let unsure_time = cost.part * cost.unsure * within.max(usual / 2.0);
         let unsure_part = if per_call > 0.0 { unsure + unsure_time / per_call } else { unsure };
         let estimate = |value: f64, error: f64, unsure: f64| Estimate {
             value,
@@ -151,7 +151,7 @@ impl Sums {
                 error: is_known.then(|| mean_error.hypot(unsure_time) * 1e9),
             },
             share: estimate(
-                part * more,
+                time / weights * more,
                 more * rest(self.time, self.time_time, self.time_weight),
                 unsure_part,
             ),

@@ -1,9 +1,11 @@
 //! How much of what recording costs is made up for by time in which the program would have waited.
 //!
-//! While hooks are armed, a thread that never waits makes fewer calls in a second. One that waits for its next request has as
-//! many, and waits less. The program's processor time tells these apart: in windows it's as much as outside, or more by what
-//! recording costs.
+//! While hooks are armed, a thread that never waits makes fewer calls in a second. So does one whose requests come from a client that
+//! waits for each answer. One whose requests come whenever they like has as many, and waits less. What a call costs without being
+//! recorded is the same in windows and outside, in processor time of the program. So that tells how many calls in a second there are
+//! outside, whichever of them it is: as many times more as there is processor time for, without recording.
 
+use super::calibration::Cost;
 use super::deviation;
 
 /// What a program used.
@@ -21,12 +23,27 @@ impl Load {
     }
 }
 
-/// How much recording slows the program down, as a part of what it would if the program never waited.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// How much recording slows the program down: as a part of what it would if all threads had less time for the rest by as much, if recording
+/// costs so many times what it's taken for.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Slowed {
-    pub(super) part: f64,
-    /// How far that may be wrong.
-    pub(super) error: f64,
+    /// As it is, and at least, and at most.
+    pub(super) cases: [(f64, Cost); 3],
+}
+
+impl Slowed {
+    /// How many times the calls there would be of those that threads made that were recorded for this part of their time, and how far that may be wrong.
+    pub(super) fn more(&self, recording: f64) -> (f64, f64) {
+        let [more, least, most] =
+            self.cases.map(|(part, cost)| 1.0 + part * more(recording * cost.part));
+        (more, (more - least).max(most - more))
+    }
+
+    /// What recording costs.
+    pub(super) fn cost(&self) -> Cost {
+        let [(_, cost), ..] = self.cases;
+        cost
+    }
 }
 
 /// What the program used in windows.
@@ -36,8 +53,10 @@ pub(super) struct Loads {
     count: u64,
     weights: f64,
     used: f64,
+    /// Of each second, what recording took of it, and what it took of the time of the threads that were recorded, on average over what it took.
     recording: f64,
-    /// Sums of squares, of processor time that isn't recording: weights, and products.
+    of_threads: f64,
+    /// Sums of squares, of processor time: weights, and products.
     squares: [f64; 3],
 }
 
@@ -47,8 +66,8 @@ impl Loads {
         self.newest = Some((load, weight));
     }
 
-    /// Recording took so many seconds of each second in it.
-    pub(super) fn end(&mut self, recording: f64) {
+    /// Recording took these parts of the time of threads in it.
+    pub(super) fn end(&mut self, threads: impl IntoIterator<Item = f64>) {
         let Some((load, weight)) = self.newest.take().filter(|(load, _)| load.elapsed > 0.0) else {
             return;
         };
@@ -56,24 +75,48 @@ impl Loads {
         self.count += 1;
         self.weights += weight;
         self.used += weight * used;
-        self.recording += weight * recording;
+        let (mut all, mut squares) = (0.0, 0.0);
+        for recording in threads {
+            all += recording;
+            squares += recording * recording;
+        }
+        self.recording += weight * all;
+        self.of_threads += weight * squares / all.max(f64::MIN_POSITIVE);
         let product = weight * used;
         let squares = [weight * weight, weight * product, product * product];
         self.squares.iter_mut().zip(squares).for_each(|(sum, square)| *sum += square);
     }
 
     /// As compared with what it used outside.
-    pub(super) fn slowed(&self, outside: Load) -> Slowed {
+    pub(super) fn slowed(&self, outside: Load, cost: Cost) -> Slowed {
         if self.count < 2 || self.weights <= 0.0 || outside.elapsed <= 0.0 {
-            return Slowed { part: 0.5, error: 0.5 };
+            return Slowed { cases: [0.5, 0.0, 1.0].map(|part| (part, cost)) };
         }
         let (used, recording) = (self.used / self.weights, self.recording / self.weights);
+        let of_threads = self.of_threads / self.weights;
         let [weights, product, square] = self.squares;
         let sum = square - 2.0 * used * product + used * used * weights;
         let error = 2.0 * deviation(sum, self.weights, self.count);
-        let part =
-            |used: f64| (1.0 - (used - outside.rate()) / recording.max(1e-12)).clamp(0.0, 1.0);
-        let (low, high) = (part(used + error), part(used - error));
-        Slowed { part: f64::midpoint(low, high), error: (high - low) / 2.0 }
+        let case = |used: f64, times: f64| {
+            let cost = Cost { part: cost.part * times, ..cost };
+            let rest = (used - recording * cost.part).max(f64::MIN_POSITIVE);
+            let most = more(of_threads * cost.part).max(1e-12);
+            (((outside.rate() / rest - 1.0) / most).clamp(0.0, 1.0), cost)
+        };
+        Slowed {
+            cases: [
+                case(used, 1.0),
+                case(used + error, (1.0 - cost.unsure).max(0.0)),
+                case(used - error, 1.0 + cost.unsure),
+            ],
+        }
     }
+}
+
+/// How many more calls, for each, a thread would make that is recorded for this part of its time.
+fn more(recording: f64) -> f64 {
+    /// The part of a thread's time that recording can have taken at most.
+    const BUSIEST: f64 = 0.98;
+    let recording = recording.min(BUSIEST);
+    recording / (1.0 - recording)
 }

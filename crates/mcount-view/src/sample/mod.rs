@@ -10,8 +10,11 @@
 //! window.
 
 mod bounds;
+mod calibration;
 mod durations;
 mod load;
+#[cfg(test)]
+mod observed;
 #[cfg(test)]
 mod simulation;
 mod slow;
@@ -21,6 +24,7 @@ pub use self::load::Load;
 pub use self::slow::Slow;
 
 use self::bounds::Sums;
+use self::calibration::{Calibration, Measured};
 use foldhash::HashMap;
 use mcount_trace::Ended;
 use std::collections::VecDeque;
@@ -36,9 +40,29 @@ pub struct Chance {
     pub is_armed: bool,
 }
 
+/// Which functions are armed in a window that has only some of them: each by the toss of a coin.
+#[derive(Debug, Clone, Copy)]
+pub struct Thinned {
+    /// The number that is drawn for the window.
+    pub seed: u64,
+    /// Whether it says so of a function.
+    pub has: fn(u64, u32) -> bool,
+}
+
+impl Thinned {
+    /// How likely a function was to be armed in it.
+    const CHANCE: f64 = 0.5;
+
+    fn has(self, function: u32) -> bool {
+        (self.has)(self.seed, function)
+    }
+}
+
 /// A window: all functions of its group were armed.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
+    /// Ticks when its hooks were armed; it began then or later. They were for as long as its load says.
+    pub armed: u64,
     /// Ticks when it began.
     pub start: u64,
     /// How many ticks it took. Calls that began later don't count, even if hooks were armed for longer.
@@ -49,6 +73,8 @@ pub struct Window {
     pub group: u32,
     /// Functions of the group that aren't armed in every window of it.
     pub chances: Vec<Chance>,
+    /// Only some of them were armed.
+    pub thinned: Option<Thinned>,
     /// What the program used meanwhile.
     pub load: Load,
 }
@@ -95,7 +121,9 @@ struct Kept {
     start: u64,
     end: u64,
     weight: Weight,
+    group: u32,
     chances: Vec<Chance>,
+    thinned: Option<Thinned>,
     cells: HashMap<u32, Cell>,
 }
 
@@ -141,14 +169,20 @@ pub struct Sample {
     /// Windows and functions in `windows`.
     cells: usize,
     count: u64,
-    /// The groups of functions that aren't in group 0.
+    /// The groups of functions, and their members.
     groups: HashMap<u32, u32>,
+    members: HashMap<u32, Vec<u32>>,
     /// The windows of each group.
     all: HashMap<u32, bounds::Windows>,
     functions: HashMap<u32, Sums>,
     threads: HashMap<u32, Inside>,
     /// Calls that began in the last window, by thread and function.
     newest: HashMap<(u32, u32), u64>,
+    /// When the hooks of the last window were armed, what the program used meanwhile, and calls that began then.
+    armed: (u64, u64),
+    used: Load,
+    recorded: HashMap<(u32, u32), u64>,
+    calibration: Calibration,
     load: load::Loads,
     /// Calls of windows that are no longer known.
     forgotten: u64,
@@ -159,8 +193,6 @@ impl Sample {
     const THREADS: usize = 10_000;
     /// What is kept of windows and functions in them.
     const CELLS: usize = 400_000;
-    /// The part of a thread's time that recording can have taken at most.
-    const BUSIEST: f64 = 0.98;
 
     /// There are `rate` ticks in a second, and recording a call costs the program `cost` seconds.
     #[must_use]
@@ -173,10 +205,15 @@ impl Sample {
             cells: 0,
             count: 0,
             groups: HashMap::default(),
+            members: HashMap::default(),
             all: HashMap::default(),
             functions: HashMap::default(),
             threads: HashMap::default(),
             newest: HashMap::default(),
+            armed: (0, 0),
+            used: Load::default(),
+            recorded: HashMap::default(),
+            calibration: Calibration::default(),
             load: load::Loads::default(),
             forgotten: 0,
         }
@@ -190,7 +227,16 @@ impl Sample {
 
     /// The groups of functions. Each window has one group, drawn by lot: to a function there are no other windows.
     pub fn set_groups(&mut self, groups: impl IntoIterator<Item = (u32, u32)>) {
-        self.groups.extend(groups.into_iter().filter(|(_, group)| *group != 0));
+        for (function, group) in groups {
+            self.groups.insert(function, group);
+            self.members.entry(group).or_default().push(function);
+        }
+    }
+
+    /// What recording a call costs the program, in seconds, as far as windows have shown.
+    #[must_use]
+    pub fn cost(&self) -> f64 {
+        self.cost * self.calibration.cost(self.cost).part
     }
 
     /// How many windows there were.
@@ -212,15 +258,17 @@ impl Sample {
         let weight = Weight { window: window.gap, call: window.gap / seconds };
         self.count += 1;
         self.all.entry(window.group).or_default().add(weight.window);
-        for chance in &window.chances {
-            self.functions.entry(chance.function).or_default().adjust(*chance, weight.window);
-        }
+        self.adjust(&window);
         self.load.begin(window.load, window.gap);
+        self.used = window.load;
+        self.armed = (window.armed, window.armed.saturating_add(self.ticks(window.load.elapsed)));
         self.windows.push_back(Kept {
             start: window.start,
             end: window.start.saturating_add(window.length),
             weight,
+            group: window.group,
             chances: window.chances,
+            thinned: window.thinned,
             cells: HashMap::default(),
         });
         self.cells += 1;
@@ -228,6 +276,25 @@ impl Sample {
             && let Some(oldest) = self.windows.pop_front()
         {
             self.cells -= 1 + oldest.cells.len();
+        }
+    }
+
+    /// Notes which functions aren't armed in every window like this one.
+    fn adjust(&mut self, window: &Window) {
+        for chance in &window.chances {
+            let is_armed =
+                chance.is_armed && window.thinned.is_none_or(|one| one.has(chance.function));
+            let part = if window.thinned.is_some() { Thinned::CHANCE } else { 1.0 };
+            let chance = Chance { chance: chance.chance * part, is_armed, ..*chance };
+            self.functions.entry(chance.function).or_default().adjust(chance, window.gap);
+        }
+        let Some(thinned) = window.thinned else { return };
+        for function in self.members.get(&window.group).into_iter().flatten().copied() {
+            if window.chances.iter().all(|chance| chance.function != function) {
+                let chance =
+                    Chance { function, chance: Thinned::CHANCE, is_armed: thinned.has(function) };
+                self.functions.entry(function).or_default().adjust(chance, window.gap);
+            }
         }
     }
 
@@ -242,6 +309,9 @@ impl Sample {
             return;
         }
         let inside = self.threads.entry(ended.thread).or_default().add(ended.start);
+        if (self.armed.0..self.armed.1).contains(&ended.start) {
+            *self.recorded.entry((ended.thread, ended.function)).or_default() += 1;
+        }
         let Some((is_newest, at)) = self.window_of(ended.start) else { return };
         if is_newest {
             *self.newest.entry((ended.thread, ended.function)).or_default() += 1;
@@ -286,28 +356,53 @@ impl Sample {
     /// All calls of the newest window that ended in time are known: how much slower did recording them make their threads?
     fn settle(&mut self) {
         let Some(kept) = self.windows.back() else { return };
-        let seconds = self.tick * to_float(kept.end.saturating_sub(kept.start));
-        let mut by_thread: HashMap<u32, u64> = HashMap::default();
-        for ((thread, _), calls) in &self.newest {
-            *by_thread.entry(*thread).or_default() += calls;
+        let seconds = self.seconds(self.armed.1.saturating_sub(self.armed.0));
+        let (mut by_thread, mut by_function) = (HashMap::default(), HashMap::default());
+        for ((thread, function), calls) in self.recorded.drain() {
+            *by_thread.entry(thread).or_insert(0) += calls;
+            *by_function.entry(function).or_insert(0) += calls;
         }
-        let all: u64 = by_thread.values().sum();
-        self.load.end(to_float(all) * self.cost / seconds.max(f64::MIN_POSITIVE));
+        let part = |calls: u64| to_float(calls) * self.cost / seconds.max(f64::MIN_POSITIVE);
         for ((thread, function), calls) in self.newest.drain() {
-            let of_thread = by_thread.get(&thread).copied().unwrap_or(0);
-            let recording = (to_float(of_thread) * self.cost).min(seconds * Self::BUSIEST);
-            let slower = recording / (seconds - recording).max(f64::MIN_POSITIVE);
+            let recorded = by_thread.get(&thread).copied().unwrap_or(0);
             if let Some(weight) = kept.weight_of(function) {
                 let sums = self.functions.entry(function).or_default();
-                sums.add_slower(to_float(calls) * slower, weight);
+                sums.add_slower(to_float(calls) * part(recorded), weight);
             }
         }
+        let all: u64 = by_thread.values().sum();
+        self.load.end(by_thread.into_values().map(part));
+        self.calibrate(all, by_function);
+    }
+
+    /// The newest window had so many calls while its hooks were armed, and these of each function.
+    fn calibrate(&mut self, all: u64, by_function: HashMap<u32, u64>) {
+        let Load { used, elapsed } = std::mem::take(&mut self.used);
+        let Some(kept) = self.windows.back().filter(|_| elapsed > 0.0) else { return };
+        let window = Measured {
+            weight: kept.weight.window,
+            used: used / elapsed,
+            calls: to_float(all) / elapsed,
+            elapsed,
+            group: kept.group,
+        };
+        // Those that are armed by lot have other windows.
+        let is_plain = |function: u32| {
+            kept.chances.iter().all(|one| one.function != function)
+                && kept.thinned.is_none_or(|thinned| thinned.has(function))
+        };
+        let armed = kept.thinned.map(|_| {
+            let members = self.members.get(&kept.group).into_iter().flatten().copied();
+            members.filter(|one| is_plain(*one)).collect::<Vec<u32>>()
+        });
+        let calls = by_function.into_iter().filter(|(function, _)| is_plain(*function));
+        self.calibration.add(&window, armed.as_deref(), calls);
     }
 
     /// What is known now. `outside` is what the program used when nothing was armed.
     pub fn rows(&mut self, outside: Load) -> Vec<Row> {
         self.settle();
-        let slowed = self.load.slowed(outside);
+        let slowed = self.load.slowed(outside, self.calibration.cost(self.cost));
         let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
         let row = |(function, sums): (&u32, &Sums)| {
             let group = self.groups.get(function).copied().unwrap_or(0);
@@ -319,6 +414,11 @@ impl Sample {
         rows
     }
 
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it's positive")]
+    fn ticks(&self, seconds: f64) -> u64 {
+        (seconds.max(0.0) / self.tick) as u64
+    }
+
     fn seconds(&self, ticks: u64) -> f64 {
         to_float(ticks) * self.tick
     }
@@ -327,14 +427,21 @@ impl Sample {
 impl Kept {
     /// What a call of `function` counts for; nothing if it wasn't armed.
     fn weight_of(&self, function: u32) -> Option<Weight> {
-        let Weight { window, call } = self.weight;
-        match self.chances.iter().find(|chance| chance.function == function) {
-            None => Some(self.weight),
-            Some(chance) if chance.is_armed => {
-                Some(Weight { window: window / chance.chance, call: call / chance.chance })
+        let mut all = 1.0;
+        if let Some(thinned) = self.thinned {
+            if !thinned.has(function) {
+                return None;
             }
-            Some(_) => None,
+            all = Thinned::CHANCE;
         }
+        if let Some(chance) = self.chances.iter().find(|chance| chance.function == function) {
+            if !chance.is_armed {
+                return None;
+            }
+            all *= chance.chance;
+        }
+        let Weight { window, call } = self.weight;
+        Some(Weight { window: window / all, call: call / all })
     }
 }
 

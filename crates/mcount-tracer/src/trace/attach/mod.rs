@@ -33,7 +33,7 @@ mod worker;
 pub use self::front::attach;
 pub use self::handle::{Call, Finished, Options, Session};
 pub use self::list::list;
-pub use self::sample::{Lot, Named, Observer, Opened, Progress, Sampling};
+pub use self::sample::{Lot, Named, Observer, Opened, Progress, Sampling, is_in_thinned};
 use super::file::Size;
 use super::processor;
 use super::scope::Scope;

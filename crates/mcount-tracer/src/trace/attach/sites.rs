@@ -57,6 +57,11 @@ impl Change {
         }
     }
 
+    /// Is it a probe whose first instructions are elsewhere, also while it's idle?
+    pub(super) fn is_probe(&self) -> bool {
+        self.unit.is_some()
+    }
+
     pub(super) fn end(&self) -> u64 {
         self.at + self.length as u64
     }

@@ -8,7 +8,8 @@ mod steer;
 mod watch;
 mod window;
 
-use self::steer::{Groups, Steering};
+pub use self::steer::is_in_thinned;
+use self::steer::{Drawn, Groups, Steering};
 use self::watch::Watch;
 use self::window::{Armed, Window};
 use super::block::processes_with;
@@ -56,6 +57,8 @@ pub struct Named {
     pub build: Arc<str>,
     /// The number of its group. A window has one of the groups.
     pub group: u32,
+    /// It has a probe, which costs two jumps when it's idle.
+    pub is_probe: bool,
 }
 
 /// A function that isn't armed in every window, as it's called too often for that.
@@ -86,6 +89,8 @@ pub struct Opened {
     pub group: u32,
     /// Functions of the group that aren't armed in every window of it.
     pub lots: Vec<Lot>,
+    /// Half of the functions were armed: those of which [`is_in_thinned`] says so of this number.
+    pub thinned: Option<u64>,
     /// Seconds of processor time that the program used while its hooks were armed.
     pub used: f64,
     /// Seconds that they were armed.
@@ -131,6 +136,8 @@ pub trait Observer {
     fn describe(&mut self, trace: &Trace<'_>, progress: &Progress);
     /// A call of a function that began at this time hadn't ended at the end.
     fn unfinished(&mut self, function: u32, start: u64);
+    /// What recording a call costs the program, in seconds, as far as windows have shown.
+    fn cost(&self) -> f64;
     /// How often it wants to show something.
     fn interval(&self) -> Option<Duration>;
     /// That time is over.
@@ -232,10 +239,12 @@ impl Worker {
         let functions = self.names();
         let groups = Groups::new(functions.len(), sampling.seed);
         let builds = self.builds();
+        let changes = self.session.changes.iter().filter(|change| change.is_probe());
+        let probes: BTreeSet<u32> = changes.map(|change| change.function).collect();
         let named = |(number, (function, module)): (u32, (Arc<str>, Arc<str>))| {
             let build = builds.get(&*module).map(Arc::clone).unwrap_or_default();
-            let group = groups.of(number);
-            Named { number, function, module, build, group }
+            let (group, is_probe) = (groups.of(number), probes.contains(&number));
+            Named { number, function, module, build, group, is_probe }
         };
         let path = self.program.path.to_string_lossy().into_owned();
         let build = builds.get(&path).map(Arc::clone).unwrap_or_default();
@@ -302,18 +311,20 @@ impl Worker {
                 return self.rest(sampler, ends, deadline).map(|_| ());
             }
             sampler.steering.outside(rest.end(self));
-            let (group, lots) = sampler.steering.draw();
+            let drawn = sampler.steering.draw();
+            let group = drawn.group;
             let of_group = switches.get(&group).map(Vec::as_slice).unwrap_or_default();
-            let armed = Armed::of(&sampler.steering.groups, group, &lots, &sampler.watch);
+            let armed = Armed::of(&sampler.steering.groups, &drawn, &sampler.watch);
             let window = Window::open(self, of_group, armed, sampler.slept)?;
             end = window.end(length);
             let woken = self.wait_until(ends, end);
-            let closed = Opened { lots, ..window.close(self, of_group, length)? };
+            let closed = window.close(self, of_group, length)?;
+            let closed = Opened { lots: drawn.lots.clone(), ..closed };
             rest = Rest::begin(self);
             if woken != Woken::Time || !self.session.is_there() {
                 return Ok(());
             }
-            sampler.take(self, closed);
+            sampler.take(self, closed, &drawn);
             sampler.choose_watched(self, group, &switches)?;
         }
     }
@@ -442,13 +453,15 @@ impl Worker {
 
 impl Sampler {
     /// Takes in a window.
-    fn take(&mut self, worker: &Worker, mut closed: Opened) {
+    fn take(&mut self, worker: &Worker, mut closed: Opened, drawn: &Drawn) {
         self.steering.closed(&mut closed);
-        let (group, lots) = (closed.group, closed.lots.clone());
         self.observer.open(closed);
         let seen = self.missed;
         self.look(worker);
-        self.steering.counted((group, &lots), self.missed > seen);
+        self.steering.counted(drawn, self.missed > seen);
+        if self.steering.is_due() {
+            self.steering.set_call(self.observer.cost());
+        }
     }
 
     /// Chooses which functions are armed until the next window, too, and has them so. A window of this group was the last one.

@@ -22,6 +22,8 @@ const NEW: f64 = 0.1;
 const CROWDED: f64 = 0.2;
 /// The part of the cost that calls between windows may take.
 const WATCHING: f64 = 0.5;
+/// One in so many windows has only half of the functions, on average.
+const THINNED: u64 = 4;
 /// The smallest chance.
 const LEAST: f64 = 1.0 / 32.0;
 
@@ -56,6 +58,23 @@ impl Groups {
         }
         groups
     }
+}
+
+/// What is drawn for a window.
+#[derive(Debug, Clone)]
+pub(super) struct Drawn {
+    /// Its group.
+    pub(super) group: u32,
+    /// Functions of the group that aren't armed in every window.
+    pub(super) lots: Vec<Lot>,
+    /// Only some of the others are armed, as this number says.
+    pub(super) thinned: Option<u64>,
+}
+
+/// Whether a function is armed in a window that has only half of them, and this number.
+#[must_use]
+pub fn is_in_thinned(seed: u64, function: u32) -> bool {
+    Random(seed ^ u64::from(function) << 32).next() & 1 == 0
 }
 
 /// What sampling may cost, and has cost.
@@ -145,6 +164,16 @@ impl Steering {
         self.then = Total { own, ..self.total };
     }
 
+    /// Is it time to ask what recording a call costs?
+    pub(super) fn is_due(&self) -> bool {
+        self.windows.is_multiple_of(16)
+    }
+
+    /// Recording a call costs so many seconds.
+    pub(super) fn set_call(&mut self, call: f64) {
+        self.call = call;
+    }
+
     /// Calls in a second of functions of this group.
     pub(super) fn rates(&self, group: u32) -> Option<&HashMap<u32, f64>> {
         self.rates.get(&group)
@@ -166,15 +195,16 @@ impl Steering {
         Duration::from_secs_f64(self.length)
     }
 
-    /// The group of the next window, and its functions that aren't armed in every one, with what they have drawn.
-    pub(super) fn draw(&mut self) -> (u32, Vec<Lot>) {
+    /// Which functions are armed in the next window.
+    pub(super) fn draw(&mut self) -> Drawn {
         let group = self.random.next() % u64::from(self.groups.count);
         let group = u32::try_from(group).unwrap_or(0);
         let mut lots = self.lots.get(&group).cloned().unwrap_or_default();
         for lot in &mut lots {
             lot.is_armed = self.random.part() < lot.chance;
         }
-        (group, lots)
+        let thinned = self.random.next().is_multiple_of(THINNED).then(|| self.random.next());
+        Drawn { group, lots, thinned }
     }
 
     /// The program used so many seconds of processor time in a gap of so many.
@@ -221,7 +251,9 @@ impl Steering {
     }
 
     /// All calls of the newest window were seen that ended in time. `has_missed`: others were lost.
-    pub(super) fn counted(&mut self, (group, lots): (u32, &[Lot]), has_missed: bool) {
+    pub(super) fn counted(&mut self, drawn: &Drawn, has_missed: bool) {
+        let Drawn { group, lots, thinned } = drawn;
+        let group = *group;
         let own = own_time();
         self.windows += 1;
         // The first ones count alike.
@@ -237,7 +269,9 @@ impl Steering {
         }
         for (function, rate) in rates {
             let is_armed = |lot: &Lot| lot.function != *function || lot.is_armed;
-            if lots.iter().all(is_armed) {
+            if thinned.is_none_or(|seed| is_in_thinned(seed, *function))
+                && lots.iter().all(is_armed)
+            {
                 let calls = self.seen.get(function).copied().unwrap_or(0);
                 let new = f64::from(calls) / self.length;
                 *rate += if *rate == 0.0 { new } else { NEW * (new - *rate) };

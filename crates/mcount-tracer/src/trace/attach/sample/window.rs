@@ -6,9 +6,9 @@
 use super::super::session::Session;
 use super::super::sites::Switch;
 use super::super::worker::Worker;
-use super::steer::{self, Groups};
+use super::Opened;
+use super::steer::{self, Drawn, Groups, is_in_thinned};
 use super::watch::Watch;
-use super::{Lot, Opened};
 use crate::trace::budget;
 use std::collections::BTreeSet;
 use std::io;
@@ -19,20 +19,23 @@ pub(super) struct Armed {
     groups: Groups,
     group: u32,
     left_out: BTreeSet<u32>,
+    thinned: Option<u64>,
     /// These stay armed.
     watched: BTreeSet<u32>,
 }
 
 impl Armed {
-    /// Those of this group that haven't drawn a blank.
-    pub(super) fn of(groups: &Groups, group: u32, lots: &[Lot], watch: &Watch) -> Self {
-        let blanks = lots.iter().filter(|lot| !lot.is_armed);
+    /// Those that were drawn.
+    pub(super) fn of(groups: &Groups, drawn: &Drawn, watch: &Watch) -> Self {
+        let blanks = drawn.lots.iter().filter(|lot| !lot.is_armed);
         let left_out = blanks.map(|lot| lot.function).collect();
-        Self { groups: *groups, group, left_out, watched: watch.all().clone() }
+        let Drawn { group, thinned, .. } = *drawn;
+        Self { groups: *groups, group, left_out, thinned, watched: watch.all().clone() }
     }
 
     fn has(&self, function: u32) -> bool {
         self.groups.of(function) == self.group
+            && self.thinned.is_none_or(|seed| is_in_thinned(seed, function))
             && !self.left_out.contains(&function)
             && !self.watched.contains(&function)
     }
@@ -111,6 +114,7 @@ impl Window {
             gap: 0.0,
             group: self.armed.group,
             lots: Vec::new(),
+            thinned: self.armed.thinned,
             used: used.as_secs_f64(),
             elapsed: elapsed.as_secs_f64(),
         })

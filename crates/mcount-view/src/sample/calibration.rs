@@ -1,0 +1,155 @@
+//! What recording a call costs in this program, found by experiment: in every other window, each function is armed only by the toss of a
+//! coin.
+//!
+//! What the program does in a second of its processor time is the same in both kinds of windows, but for what recording takes of that second. So
+//! a function that's armed in both has more calls in a second of processor time where fewer others are armed. By how many more says what
+//! a recorded call costs, whatever the program waits for, and however cold its caches are in a window:
+//!
+//! > *a* (1 − *o K*) = *b* (1 − *o L*)
+//!
+//! *a* and *b* are the calls of a function in a second where fewer and where all are armed, *L* and *K* those of all armed functions, and
+//! *o* is what one costs. The sum over all functions is solved for *o*. How sure that is comes from leaving out a tenth of the windows at a time (the
+//! jackknife: Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 11).
+
+use foldhash::HashMap;
+
+/// Parts of all windows, of which one is left out at a time.
+const BLOCKS: usize = 10;
+/// What the cost is likely to be before anything is known, in parts of what it's taken for, and the standard deviation: in windows, little
+/// of what recording needs is in the caches.
+const LIKELY: [f64; 2] = [1.5, 0.7];
+/// What it may be found to be at least and at most, as parts of what it's taken for.
+const LIMITS: [f64; 2] = [0.3, 8.0];
+/// By how much ten parts make the deviation look too small (Student's t, 9 degrees of freedom).
+const FEW: f64 = 1.15;
+
+/// Sums over windows, in seconds of processor time, and calls.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    used: f64,
+    /// Calls of all armed functions.
+    all: f64,
+    /// Calls of the function itself.
+    own: f64,
+}
+
+impl Sum {
+    fn minus(self, other: Self) -> Self {
+        let Self { used, all, own } = self;
+        Self { used: used - other.used, all: all - other.all, own: own - other.own }
+    }
+
+    fn add(&mut self, window: &Measured) {
+        self.used += window.weight * window.used;
+        self.all += window.weight * window.calls;
+    }
+}
+
+/// By the parts of all windows; the last one is their sum.
+type Sums = [Sum; BLOCKS + 1];
+
+/// What a window has measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Measured {
+    pub(super) weight: f64,
+    /// Processor time in each of its seconds, and calls of armed functions.
+    pub(super) used: f64,
+    pub(super) calls: f64,
+    /// Seconds.
+    pub(super) elapsed: f64,
+    pub(super) group: u32,
+}
+
+/// What recording costs, as a part of what it's taken for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Cost {
+    pub(super) part: f64,
+    /// How far that may be wrong, at 95 %, as a part of it.
+    pub(super) unsure: f64,
+}
+
+/// What is known of what recording costs.
+#[derive(Debug, Default)]
+pub(super) struct Calibration {
+    windows: usize,
+    /// By group: windows in which all of it is armed.
+    whole: HashMap<u32, Sums>,
+    /// By function: what its calls were in them, and windows in which it's armed, and only some of the others.
+    functions: HashMap<u32, (u32, Sums, Sums)>,
+}
+
+impl Calibration {
+    /// A window in which all functions of a group were armed but those that are always armed by lot, or, in a thinned one, `armed`. `calls` has those
+    /// that were called, and how often.
+    pub(super) fn add(
+        &mut self,
+        window: &Measured,
+        armed: Option<&[u32]>,
+        calls: impl Iterator<Item = (u32, u64)>,
+    ) {
+        let blocks = [self.windows / 2 % BLOCKS, BLOCKS];
+        self.windows += 1;
+        let each = |sums: &mut Sums, change: &dyn Fn(&mut Sum)| {
+            blocks.into_iter().filter_map(|block| sums.get_mut(block).map(change)).for_each(drop);
+        };
+        match armed {
+            None => each(self.whole.entry(window.group).or_default(), &|sum| sum.add(window)),
+            Some(armed) => {
+                for function in armed {
+                    let (group, _, thin) = self.functions.entry(*function).or_default();
+                    *group = window.group;
+                    each(thin, &|sum| sum.add(window));
+                }
+            }
+        }
+        for (function, count) in calls {
+            let (group, whole, thin) = self.functions.entry(function).or_default();
+            *group = window.group;
+            let sums = if armed.is_some() { thin } else { whole };
+            let own = window.weight * super::to_float(count) / window.elapsed;
+            each(sums, &|sum| sum.own += own);
+        }
+    }
+
+    /// What recording costs, which is taken for `usual` seconds.
+    pub(super) fn cost(&self, usual: f64) -> Cost {
+        let [mut part, deviation] = LIKELY;
+        let mut variance = deviation * deviation;
+        let found =
+            self.solve(None).zip((0..BLOCKS).map(|block| self.solve(Some(block))).collect());
+        if let Some((found, parts)) = found.filter(|_| usual > 0.0) {
+            let parts: Vec<f64> = parts;
+            let count = super::to_float(BLOCKS as u64);
+            let mean = parts.iter().sum::<f64>() / count;
+            let squares: f64 = parts.iter().map(|one| (one - mean).powi(2)).sum();
+            let own = (squares * (count - 1.0) / count * FEW * FEW) / (usual * usual);
+            // Both are known to be so sure.
+            let [ours, theirs] = [1.0 / own.max(1e-9), 1.0 / variance];
+            part = (ours * found / usual + theirs * part) / (ours + theirs);
+            variance = 1.0 / (ours + theirs);
+        }
+        let [least, most] = LIMITS;
+        let part = part.clamp(least, most);
+        Cost { part, unsure: 2.0 * variance.sqrt() / part }
+    }
+
+    /// What a call costs, in seconds, without the windows of one part. `None` if windows don't tell.
+    fn solve(&self, without: Option<usize>) -> Option<f64> {
+        let rest = |sums: &Sums| {
+            let all = sums.last().copied().unwrap_or_default();
+            all.minus(without.and_then(|at| sums.get(at)).copied().unwrap_or_default())
+        };
+        let (mut more, mut fewer) = (0.0, 0.0);
+        for (group, whole, thin) in self.functions.values() {
+            let Some(all) = self.whole.get(group).map(rest) else { continue };
+            let (whole, thin) = (rest(whole), rest(thin));
+            if all.used <= 0.0 || thin.used <= 0.0 {
+                continue;
+            }
+            let (here, there) = (thin.own / thin.used, whole.own / all.used);
+            more += here - there;
+            fewer += here * all.all / all.used - there * thin.all / thin.used;
+        }
+        (fewer > 0.0).then(|| more / fewer)
+    }
+}

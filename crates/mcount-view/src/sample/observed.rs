@@ -1,0 +1,131 @@
+//! Programs that are slowed down by being recorded, by more than it's taken for: are the estimates those of the program without?
+
+use super::{Load, Sample, Thinned, Window, to_float};
+use mcount_trace::Ended;
+
+/// Ticks in a second.
+const RATE: u64 = 1_000_000_000;
+/// What recording is taken for, and costs.
+const USUAL: f64 = 50e-9;
+const COST: f64 = 80e-9;
+/// Each request calls so many functions, the first ones most often.
+const FUNCTIONS: u32 = 20;
+/// Seconds that a request takes of the processor.
+const WORK: f64 = 20e-6;
+
+struct Random(u64);
+
+impl Random {
+    /// `SplitMix64`.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn part(&mut self) -> f64 {
+        (to_float(self.next() >> 12) + 0.5) / to_float(1 << 52)
+    }
+}
+
+fn is_heads(seed: u64, function: u32) -> bool {
+    Random(seed ^ u64::from(function) << 32).next() & 1 == 0
+}
+
+/// How often a request calls a function.
+fn calls_of(function: u32) -> u32 {
+    20 / (function + 1) + 1
+}
+
+/// How requests come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Client {
+    /// The next one is there already.
+    Never,
+    /// After so many seconds, when the last one has been answered.
+    Waiting(f64),
+    /// One in so many seconds, whatever happens.
+    Apart(f64),
+}
+
+/// Requests in a second, and processor time in each, if recording takes so many seconds of each request.
+fn rate(client: Client, recording: f64) -> (f64, f64) {
+    let work = WORK + recording;
+    let rate = match client {
+        Client::Never => 1.0 / work,
+        Client::Waiting(wait) => 1.0 / (work + wait),
+        Client::Apart(time) => 1.0 / time,
+    };
+    (rate, rate * work)
+}
+
+/// The estimates of a sample as parts of the truth, with their errors.
+fn sample(client: Client, seed: u64) -> Vec<(f64, f64)> {
+    const WINDOWS: u64 = 200;
+    const LENGTH: f64 = 0.002;
+    let mut random = Random(seed);
+    let mut sample = Sample::new(RATE, USUAL);
+    sample.set_groups((0..FUNCTIONS).map(|function| (function, 0)));
+    for window in 0..WINDOWS {
+        let thinned =
+            (random.next() & 1 == 0).then(|| Thinned { seed: random.next(), has: is_heads });
+        let is_armed = |function: &u32| thinned.is_none_or(|thinned| thinned.has(*function));
+        let armed: Vec<u32> = (0..FUNCTIONS).filter(is_armed).collect();
+        let calls: u32 = armed.iter().map(|function| calls_of(*function)).sum();
+        // The work of a request isn't always the same.
+        let noise = 1.0 + 0.2 * (random.part() - 0.5);
+        let (rate, used) = rate(client, f64::from(calls) * COST);
+        let (rate, used) = (rate * noise, used * (1.0 + 0.02 * (random.part() - 0.5)));
+        let used = if client == Client::Never { used } else { used * noise };
+        let (start, length) = (window * RATE + 7, ticks(LENGTH));
+        let load = Load { used: used * LENGTH, elapsed: LENGTH };
+        let (gap, group, chances) = (1.0, 0, Vec::new());
+        sample.open(Window { armed: start, start, length, gap, group, chances, thinned, load });
+        let requests = ticks(rate * LENGTH / 1e9 + random.part() / 1e9);
+        for request in 0..requests {
+            let start = start + length * request / requests.max(1);
+            for function in &armed {
+                for _ in 0..calls_of(*function) {
+                    let (function, end) = (*function, start + 1);
+                    let (thread, process, tid, how) = (0, 1, 1, None);
+                    sample.add(&Ended { thread, process, tid, function, start, end, how });
+                }
+            }
+        }
+    }
+    let (truth, used) = rate(client, 0.0);
+    let rows = sample.rows(Load { used, elapsed: 1.0 });
+    let part = |row: &super::Row| {
+        let truth = truth * f64::from(calls_of(row.function));
+        let error = row.per_second.error.unwrap_or(f64::NAN);
+        (row.per_second.value / truth, error / truth)
+    };
+    rows.iter().map(part).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it's positive")]
+fn ticks(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}
+
+/// However requests come, and though recording costs more than what it's taken for.
+#[test]
+fn programs_are_estimated_as_they_are_when_nobody_looks() {
+    for client in
+        [Client::Never, Client::Waiting(20e-6), Client::Waiting(200e-6), Client::Apart(80e-6)]
+    {
+        let (mut held, mut all, mut sum, mut wide) = (0.0, 0.0, 0.0, 0.0);
+        for seed in 0..100 {
+            for (value, error) in sample(client, seed) {
+                held += f64::from(u8::from((value - 1.0).abs() <= error));
+                all += 1.0;
+                sum += value;
+                wide += error;
+            }
+        }
+        println!("{client:?}: {:.3} held, mean {:.3}, ± {:.3}", held / all, sum / all, wide / all);
+        assert!((sum / all - 1.0).abs() < 0.03, "{client:?}: {}", sum / all);
+        assert!(held / all > 0.93 && wide / all < 0.25, "{client:?}: {held} of {all}");
+    }
+}
