@@ -17,13 +17,13 @@ use crate::{Result, apt, debian, files, rust};
 const USAGE: &str = "\
 usage: cargo lab outside [OPTION…] [TEST…]
 
-Runs the tests of `cargo test -p mcount-cli --test trace --test patch` that TESTs are in the names of, on AArch64 or RISC-V in a machine
-that QEMU emulates. Without TESTs it's some of each kind, and the tests that need no machine: a quarter of an hour on two processors,
-behind ten minutes of building, and several times as long if they have other work to do. All that's meant to pass there is
+Runs the tests of `cargo test -p mcount-cli --test trace --test patch` that TESTs are in the names of, on another processor, in a
+machine that QEMU emulates. Without TESTs it's some of each kind, and the tests that need no machine: a quarter of an hour on two
+processors, behind ten minutes of building, and several times as long if they have other work to do. All that's meant to pass there is
 program:: attach build:: builds:: versions:: stacks:: refused:: faults:: values:: language::rust library-calls:: marks:: off-cpu::,
 which takes hours. docs/evidence.md says which of them have passed.
 
-  --machine PROCESSOR  aarch64 or riscv64 [default: aarch64]
+  --machine PROCESSOR  one of those that are listed below [default: aarch64]
   --release    build mcount optimized: takes longer to build, and less to run
   --counting   one processor that counts instructions exactly: QEMU's -icount
   --minutes N  how long the machine may run [default: 120]
@@ -32,13 +32,17 @@ which takes hours. docs/evidence.md says which of them have passed.
 /// What differs between the machines.
 struct Machine {
     name: &'static str,
+    /// What QEMU calls its processor.
+    processor: &'static str,
     /// The Debian packages of all that's needed here.
     packages: &'static [&'static str],
     target: &'static str,
     /// Of the kernel, as Debian calls it, and the release that has one, if this machine's has none.
     architecture: &'static str,
     release: Option<&'static str>,
-    /// The cross compilers' prefix, and the dynamic linker.
+    /// Which processor gcc compiles for, if not for all of its kind.
+    flags: &'static [&'static str],
+    /// The cross compilers' prefix, and where programs expect the dynamic linker.
     cross: &'static str,
     linker: &'static str,
     /// The test programs that there is something for, and some of the unit tests of mcount's libraries for it.
@@ -49,15 +53,17 @@ struct Machine {
     tests: &'static [&'static str],
 }
 
-const MACHINES: [Machine; 2] = [
+const MACHINES: &[Machine] = &[
     Machine {
         name: "aarch64",
+        processor: "aarch64",
         packages: &["clang", "cpio", "g++-aarch64-linux-gnu", "qemu-system-arm", "qemu-user"],
         target: "aarch64-unknown-linux-gnu",
         architecture: "arm64",
         release: None,
+        flags: &[],
         cross: "aarch64-linux-gnu",
-        linker: "ld-linux-aarch64.so.1",
+        linker: "lib/ld-linux-aarch64.so.1",
         programs: &["patch", "trace"],
         qemu: &["-M", "virt", "-cpu", "max,pauth-impdef=on"],
         console: "ttyAMA0",
@@ -65,12 +71,14 @@ const MACHINES: [Machine; 2] = [
     },
     Machine {
         name: "riscv64",
+        processor: "riscv64",
         packages: &["clang", "cpio", "g++-riscv64-linux-gnu", "qemu-system-misc", "qemu-user"],
         target: "riscv64gc-unknown-linux-gnu",
         architecture: "riscv64",
         release: Some("trixie"),
+        flags: &[],
         cross: "riscv64-linux-gnu",
-        linker: "ld-linux-riscv64-lp64d.so.1",
+        linker: "lib/ld-linux-riscv64-lp64d.so.1",
         programs: &["trace"],
         qemu: &["-M", "virt"],
         console: "ttyS0",
@@ -122,7 +130,7 @@ impl Machine {
 
     /// A program by the user-mode emulation.
     fn emulated(&self, program: &Path) -> Command {
-        let mut emulator = Command::new(format!("qemu-{}", self.name));
+        let mut emulator = Command::new(format!("qemu-{}", self.processor));
         emulator.arg("-L").arg(self.root()).arg(program);
         emulator
     }
@@ -167,7 +175,7 @@ struct Request {
 
 /// Runs the chore: `false` when a test failed, or the machine didn't end.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
-    let [machine, ..] = &MACHINES;
+    let machine = MACHINES.first().ok_or("there's no machine")?;
     let mut request =
         Request { machine, tests: Vec::new(), is_release: false, is_counting: false, minutes: 120 };
     while let Some(argument) = parser.next()? {
@@ -182,7 +190,10 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             Arg::Long("counting") => request.is_counting = true,
             Arg::Long("minutes") => request.minutes = parser.value()?.parse()?,
             Arg::Short('h') | Arg::Long("help") => {
-                print!("{USAGE}");
+                print!("{USAGE}\nMachines:\n");
+                for machine in MACHINES {
+                    println!("  {}", machine.name);
+                }
                 return Ok(true);
             }
             other => return Err(other.unexpected().into()),
@@ -328,6 +339,9 @@ fn compile_one(machine: &Machine, programs: &Path, name: &str, words: &str) -> R
     };
     let mut command = Command::new("env");
     command.arg("RUSTC_BOOTSTRAP=1").args(program).args(first);
+    if matches!(compiler, "gcc" | "g++") {
+        command.args(machine.flags);
+    }
     for word in words {
         let Some(source) = word.strip_prefix('@') else {
             command.arg(word);
@@ -368,7 +382,7 @@ fn make_root(machine: &Machine, room: &Path, built: &Built) -> Result<()> {
     if whole.is_dir() {
         succeed(Command::new("rm").arg("-r").arg(&whole))?;
     }
-    for folder in ["bin", "lib", "proc", "sys", "dev", "tmp", "programs"] {
+    for folder in ["bin", "lib", "lib64", "proc", "sys", "dev", "tmp", "programs"] {
         files::make_folder(&whole.join(folder))?;
     }
     let inside = |path: &Path| whole.join(path.strip_prefix("/").unwrap_or(path));
@@ -376,9 +390,11 @@ fn make_root(machine: &Machine, room: &Path, built: &Built) -> Result<()> {
     for one in &built.tests {
         files::make_folder(&inside(&one.folder))?;
     }
-    for library in LIBRARIES.into_iter().chain([machine.linker]) {
-        copy(&machine.root().join("lib").join(library), &whole.join("lib").join(library))?;
+    for library in LIBRARIES.map(|name| Path::new("lib").join(name)) {
+        copy(&machine.root().join(&library), &whole.join(&library))?;
     }
+    let (_, linker) = machine.linker.split_once('/').ok_or("the dynamic linker has no folder")?;
+    copy(&machine.root().join("lib").join(linker), &whole.join(machine.linker))?;
     for program in files::list(&room.join("programs"))? {
         if let Some(name) = program.file_name() {
             copy(&program, &whole.join("programs").join(name))?;
@@ -416,7 +432,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 fn boot(room: &Path, kernel: &Path, request: &Request) -> Result<bool> {
     let log = room.join("console.log");
     let mut qemu = Command::new("timeout");
-    qemu.arg(format!("{}m", request.minutes)).arg(format!("qemu-system-{}", request.machine.name));
+    qemu.arg(format!("{}m", request.minutes));
+    qemu.arg(format!("qemu-system-{}", request.machine.processor));
     qemu.args(request.machine.qemu);
     let processors: &[&str] = if request.is_counting {
         &["-icount", "shift=0,sleep=off", "-smp", "1"]
