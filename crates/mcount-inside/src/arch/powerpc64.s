@@ -4,7 +4,7 @@
 # register is the caller's address, and r1 the stack pointer of the caller, S. Its frame has room for what is called: the
 # link register is kept at S+16. The *slot* is the word below S: nothing of the program's is there at the entry, and when the
 # function has returned, nothing is there any more. While a call is watched, the link register has an address in here,
-# and the true one is in the shadow of the stack, RET = slot ^ 2^46.
+# and the true one is in the shadow of the stack, RET = slot ^ 2^45.
 #
 # r2 is the module's, whose functions may rely on it when a call returns, so it's kept, and routines make their own: from r12 as
 # functions do, or from where they are.
@@ -53,9 +53,9 @@
     add \register, \register, mcount_inside_thread@tls
     .endm
 
-# Unwinders find the caller's address in RET: CFA-8 ^ 2^46.
+# Unwinders find the caller's address in RET: CFA-8 ^ 2^45.
     .macro CALLER_IN_SHADOW
-    .cfi_escape 0x10,0x41,0x07,0x38,0x1c,0x31,0x08,0x2e,0x24,0x27
+    .cfi_escape 0x10,0x41,0x07,0x38,0x1c,0x31,0x08,0x2d,0x24,0x27
     .endm
 
     .macro BEGIN name
@@ -283,7 +283,7 @@
     LET_PAD_GO
     addi 3, 31, SLOT
     li 4, 1
-    sldi 4, 4, 46
+    sldi 4, 4, 45
     xor 3, 3, 4
     li 4, 0
     std 4, 0(3)
