@@ -51,6 +51,7 @@ pub static ROLES: Roles = Roles {
     number: 8,
     arguments: [0, 1, 2, 3, 4, 5],
     link: Some(30),
+    function: None,
     call: None,
     clear: None,
     vectors: None,

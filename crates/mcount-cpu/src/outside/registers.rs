@@ -31,6 +31,8 @@ pub struct Roles {
     pub arguments: [usize; 6],
     /// The address that a function returns to; `None`: that's on the stack.
     pub link: Option<usize>,
+    /// What has a function's own address when it begins. `None`: functions don't ask for that.
+    pub function: Option<usize>,
     /// What says that a thread is in a system call. `None`: the kernel sees that by the address of the next instruction, and has changed the
     /// registers of one that starts a system call again before it stops.
     pub call: Option<SystemCallWord>,
@@ -46,11 +48,15 @@ pub struct Roles {
     pub clock: Option<ClockTrap>,
 }
 
-/// The word that has the number of the system call that a thread is in, or a negative one.
+/// The word that says whether a thread is in a system call.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemCallWord {
     /// Its place.
     pub place: usize,
+    /// What it says then. Without any, it has the number of the system call, or a negative one.
+    pub values: &'static [u64],
+    /// What keeps the first argument, if the result takes its place.
+    pub first_argument: Option<usize>,
     /// Bytes of the instruction that makes a system call.
     pub length: u64,
     /// The number of `restart_syscall`.
@@ -200,7 +206,7 @@ impl GeneralRegisters {
     /// It's going to call a function. What is to be written on its stack for that.
     #[must_use]
     pub fn set_function(&mut self, call: FunctionCall) -> Option<StackWord> {
-        self.set_instruction(call.function);
+        self.set_function_address(call.function);
         for (place, argument) in self.roles.arguments.into_iter().zip(call.arguments) {
             self.set(place, argument);
         }
@@ -219,6 +225,14 @@ impl GeneralRegisters {
         let at = call.stack - 8;
         self.set_stack(at);
         Some(StackWord { at, value: call.back })
+    }
+
+    /// It goes on with the function at this address.
+    fn set_function_address(&mut self, address: u64) {
+        self.set_instruction(address);
+        if let Some(place) = self.roles.function {
+            self.set(place, address);
+        }
     }
 
     /// The function that it's in returns to `address`, if a register says that.
@@ -243,7 +257,7 @@ impl GeneralRegisters {
         if has_left && self.roles.link.is_none() {
             self.set_stack(self.stack() - 8);
         }
-        self.set_instruction(function);
+        self.set_function_address(function);
     }
 
     /// Does it have a thread pointer, or need none?
@@ -276,21 +290,35 @@ impl GeneralRegisters {
     /// once more?
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
-        self.roles.call.is_some_and(|call| {
-            let number = self.at(call.place).cast_signed();
-            self.result().cast_signed() == -EINTR && call.ended_by_stops.contains(&number)
+        self.system_call().is_some_and(|(call, number)| {
+            self.result().cast_signed() == -EINTR
+                && call.ended_by_stops.contains(&number.cast_signed())
         })
     }
 
     /// It makes that system call again.
     pub fn call_again(&mut self) {
-        if let Some(call) = self.roles.call {
-            self.start_again(call, self.at(call.place));
+        if let Some((call, number)) = self.system_call() {
+            self.start_again(call, number);
         }
+    }
+
+    /// The system call that it's in, and its number.
+    fn system_call(&self) -> Option<(SystemCallWord, u64)> {
+        let call = self.roles.call?;
+        let word = self.at(call.place);
+        if call.values.is_empty() {
+            return (word.cast_signed() >= 0).then_some((call, word));
+        }
+        call.values.contains(&word).then(|| (call, self.at(self.roles.number)))
     }
 
     fn start_again(&mut self, call: SystemCallWord, number: u64) {
         self.set(self.roles.number, number);
+        if let Some(kept) = call.first_argument {
+            let [first, ..] = self.roles.arguments;
+            self.set(first, self.at(kept));
+        }
         self.set_instruction(self.instruction().wrapping_sub(call.length));
         self.forget_call();
     }
@@ -299,11 +327,7 @@ impl GeneralRegisters {
     #[must_use]
     pub fn restarted(&self) -> Self {
         let mut now = *self;
-        let Some(call) = self.roles.call else { return now };
-        let number = self.at(call.place);
-        if number.cast_signed() < 0 {
-            return now;
-        }
+        let Some((call, number)) = self.system_call() else { return now };
         match self.result().cast_signed() {
             ERESTARTNOHAND..=ERESTARTSYS => now.start_again(call, number),
             ERESTART_RESTARTBLOCK => now.start_again(call, call.restart),
@@ -322,5 +346,58 @@ impl GeneralRegisters {
         self.set(clock.high, now >> 32);
         self.set_instruction(self.instruction() + clock.code.len() as u64);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two arguments, of which the result takes the first one's place, the number, the instruction, the stack pointer, what says that it's a
+    /// system call, and the first argument.
+    static ROLES: Roles = Roles {
+        count: 8,
+        instruction: 3,
+        stack: 4,
+        result: 0,
+        kept_result: 0,
+        number: 2,
+        arguments: [0, 1, 1, 1, 1, 1],
+        link: Some(1),
+        function: Some(7),
+        call: Some(SystemCallWord {
+            place: 5,
+            values: &[0xc00],
+            first_argument: Some(6),
+            length: 4,
+            restart: 0,
+            ended_by_stops: &[],
+        }),
+        clear: None,
+        vectors: None,
+        thread: None,
+        block: None,
+        clock: None,
+    };
+
+    #[test]
+    fn a_system_call_starts_again_with_its_first_argument() {
+        let words = |result: i64, said| [result.cast_unsigned(), 8, 33, 0x1004, 0x7000, said, 7, 0];
+        let of = |words: [u64; 8]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            GeneralRegisters::of(&ROLES, &bytes).unwrap()
+        };
+        let restarted = |words| of(words).restarted().words().to_vec();
+        let again = [7, 8, 33, 0x1000, 0x7000, u64::MAX, 7, 0];
+        assert_eq!(restarted(words(ERESTARTSYS, 0xc00)), again);
+        assert_eq!(restarted(words(ERESTART_RESTARTBLOCK, 0xc00))[2..4], [0, 0x1000]);
+        // It has ended, or was none.
+        for (result, said) in [(-EINTR, 0xc00), (ERESTARTSYS, 0x900)] {
+            assert_eq!(restarted(words(result, said)), words(result, said));
+        }
+        let mut registers = of(words(0, 0xc00));
+        let call = FunctionCall { function: 0x5000, arguments: [1, 2], stack: 0x40, back: 0x60 };
+        assert_eq!(registers.set_function(call), None);
+        assert_eq!(registers.words()[7], 0x5000);
     }
 }

@@ -53,6 +53,7 @@ pub static ROLES: Roles = Roles {
     number: 17,
     arguments: [10, 11, 12, 13, 14, 15],
     link: Some(1),
+    function: None,
     call: None,
     clear: None,
     vectors: None,

@@ -86,8 +86,11 @@ pub static ROLES: Roles = Roles {
     number: RAX,
     arguments: [RDI, RSI, RDX, R10, R8, R9],
     link: None,
+    function: None,
     call: Some(SystemCallWord {
         place: ORIG_RAX,
+        values: &[],
+        first_argument: None,
         length: SYSTEM_CALL.len() as u64,
         restart: 219,
         ended_by_stops: ENDED_BY_STOPS,
