@@ -1,7 +1,7 @@
 //! A stopped thread: its registers, its signals, and how it goes on.
 
 use crate::request;
-use mcount_cpu::here::outside::{ROLES, VECTORS};
+use mcount_cpu::here::outside::{MORE_VECTORS, ROLES, VECTORS};
 use mcount_cpu::outside::{GeneralRegisters, VectorState};
 use nix::errno::Errno;
 use nix::libc;
@@ -67,11 +67,11 @@ impl Tracee {
     pub(crate) fn vectors(self) -> io::Result<VectorState> {
         let mut error = io::ErrorKind::Unsupported.into();
         for kind in VECTORS.iter().copied() {
-            let mut bytes = vec![0; MOST_STATE];
-            match request::registers(self.id(), kind, &mut bytes) {
-                Ok(size) => {
-                    bytes.truncate(size);
-                    return Ok(VectorState { kind, bytes });
+            match self.state(kind) {
+                Ok(bytes) => {
+                    let more = MORE_VECTORS.iter();
+                    let more = more.map(|kind| Ok((*kind, self.state(*kind)?)));
+                    return Ok(VectorState { kind, bytes, more: more.collect::<io::Result<_>>()? });
                 }
                 Err(found) => error = found,
             }
@@ -79,8 +79,18 @@ impl Tracee {
         Err(error)
     }
 
+    /// Its registers that the kernel has this name for.
+    fn state(self, kind: libc::c_int) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; MOST_STATE];
+        let size = request::registers(self.id(), kind, &mut bytes)?;
+        bytes.truncate(size);
+        Ok(bytes)
+    }
+
     pub(crate) fn set_vectors(self, state: &VectorState) -> io::Result<()> {
-        request::set_registers(self.id(), state.kind, &state.bytes)
+        request::set_registers(self.id(), state.kind, &state.bytes)?;
+        let mut more = state.more.iter();
+        more.try_for_each(|(kind, bytes)| request::set_registers(self.id(), *kind, bytes))
     }
 
     /// Lets it run on, with this signal.

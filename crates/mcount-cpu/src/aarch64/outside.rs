@@ -40,6 +40,8 @@ pub const BEHIND_BREAKPOINT: u64 = 0;
 pub const RETURN: &[u8] = &[0xc0, 0x03, 0x5f, 0xd6];
 /// A jump to itself.
 pub const HOLD: &[u8] = &[0, 0, 0, 0x14];
+/// It has none for others.
+pub const MORE_VECTORS: &[i32] = &[];
 
 /// `struct user_regs_struct` (`<sys/user.h>`): 31 registers, the stack pointer, where it goes on, flags.
 pub static ROLES: Roles = Roles {

@@ -65,7 +65,7 @@ fn write(_at: u64, registers: &[u64], blocked: u64, state: &VectorState) -> Vec<
 }
 
 /// The records of vector registers.
-fn records(VectorState { kind, bytes: state }: &VectorState) -> Vec<u8> {
+fn records(VectorState { kind, bytes: state, .. }: &VectorState) -> Vec<u8> {
     if VECTORS.last() == Some(kind) {
         return short(state, state.get(512..520).unwrap_or_default());
     }
@@ -128,7 +128,7 @@ mod tests {
         let mut registers = GeneralRegisters::zero(&ROLES);
         registers.set_instruction(0x1234);
         registers.set_stack(0x5670);
-        let state = VectorState { kind: 2, bytes: vec![1; 528] };
+        let state = VectorState { kind: 2, bytes: vec![1; 528], more: Vec::new() };
         let bytes = write(0, registers.words(), 7, &state);
         let found = read(&bytes[..SIZE]).unwrap();
         assert_eq!((found.place, found.stack), (0x1234, 0x5670));
@@ -144,7 +144,7 @@ mod tests {
             state[8..10].copy_from_slice(&length.to_le_bytes());
             state[12] = 1;
             state[16 + usize::from(length)] = 9;
-            let bytes = records(&VectorState { kind: VECTORS[0], bytes: state });
+            let bytes = records(&VectorState { kind: VECTORS[0], bytes: state, more: Vec::new() });
             assert_eq!(bytes[16 + 16], 9, "the second one");
             assert_eq!(bytes.len() > 528, has, "{length}");
             assert!(bytes.len() + 16 <= MOST_RECORDS);

@@ -10,6 +10,8 @@ pub struct VectorState {
     pub kind: i32,
     /// Their bytes, as the kernel writes them for that name.
     pub bytes: Vec<u8>,
+    /// What the kernel has for others: names and bytes.
+    pub more: Vec<(i32, Vec<u8>)>,
 }
 
 /// The contents of a signal's frame.

@@ -42,6 +42,8 @@ pub const HOLD: &[u8] = &[0x01, 0xa0];
 
 /// The kernel's name for floating-point registers (`NT_PRFPREG`).
 pub const VECTORS: &[i32] = &[2];
+/// It has none for others.
+pub const MORE_VECTORS: &[i32] = &[];
 
 /// `struct user_regs_struct` (`<asm/ptrace.h>`): where it goes on, and then `ra`, `sp` and the others by their numbers.
 pub static ROLES: Roles = Roles {

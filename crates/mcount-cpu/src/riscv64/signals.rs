@@ -80,7 +80,7 @@ mod tests {
         let mut registers = GeneralRegisters::zero(&ROLES);
         registers.set_instruction(0x1234);
         registers.set_stack(0x5670);
-        let state = VectorState { kind: 2, bytes: vec![1; 260] };
+        let state = VectorState { kind: 2, bytes: vec![1; 260], more: Vec::new() };
         let mut bytes = write(0, registers.words(), 7, &state);
         // The kernel writes a signal's number before it.
         assert_eq!(read(&bytes), None);

@@ -36,6 +36,8 @@ pub const HOLD: &[u8] = &[0xeb, 0xfe];
 
 /// The kernel's name for vector registers and all that goes with them (`NT_X86_XSTATE`).
 pub const VECTORS: &[i32] = &[0x202];
+/// It has none for others.
+pub const MORE_VECTORS: &[i32] = &[];
 
 /// System calls that return EINTR when their thread was stopped, and which may be made once more then: nothing has
 /// been done yet.
