@@ -12,7 +12,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
-use mcount_cpu::here::agent::BLOCK_REGISTER;
+use mcount_cpu::here::agent::{BLOCK_REGISTER, GET_ROBUST_LIST};
 use mcount_cpu::here::syscalls::thread_pointer;
 use mcount_recorder::abi::flags::FSGSBASE;
 use mcount_recorder::block::Block;
@@ -196,7 +196,6 @@ unsafe fn number_of(thread: u64, wanted: u32) -> u64 {
     const MUSL: u64 = 32;
     /// Bytes that either has, at most.
     const MOST: u64 = 4096;
-    const GET_ROBUST_LIST: u64 = 100;
     let (mut head, mut size) = (0_u64, 0_u64);
     let words = [0, (&raw mut head) as u64, (&raw mut size) as u64, 0, 0, 0];
     // SAFETY: the call writes these two words.

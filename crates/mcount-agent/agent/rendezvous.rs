@@ -31,9 +31,9 @@ unsafe extern "C" {
 }
 
 /// Takes the place of the dynamic linker's function for debuggers, which it calls when it has loaded or unloaded
-/// something.
+/// something. The assembly's `mcount_rendezvous` leads here: the linker knows nothing of another module.
 #[unsafe(no_mangle)]
-extern "C" fn mcount_rendezvous() {
+extern "C" fn mcount_rendezvous_of() {
     static HAS_STARTED: AtomicU32 = AtomicU32::new(0);
     if HAS_STARTED.swap(1, SeqCst) == 0 {
         let result = mcount_start();

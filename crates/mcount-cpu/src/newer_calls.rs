@@ -4,6 +4,8 @@
 pub const OPENAT: u64 = 56;
 /// `close`.
 pub const CLOSE: u64 = 57;
+/// `get_robust_list`.
+pub const GET_ROBUST_LIST: u64 = 100;
 /// `nanosleep`.
 pub const NANOSLEEP: u64 = 101;
 /// `sched_yield`.

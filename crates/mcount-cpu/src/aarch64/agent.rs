@@ -5,7 +5,8 @@ use crate::counters::Counters;
 use crate::linked::{self, Call, Link, NoRegister};
 pub use crate::linked::{marker, saved};
 pub use crate::newer_calls::{
-    PERF_EVENT_OPEN, PRCTL as SYS_PRCTL, PROCESS_VM_READV as READ_MEMORY, SECCOMP as SYS_SECCOMP,
+    GET_ROBUST_LIST, PERF_EVENT_OPEN, PRCTL as SYS_PRCTL, PROCESS_VM_READV as READ_MEMORY,
+    SECCOMP as SYS_SECCOMP,
 };
 use core::arch::asm;
 

@@ -81,6 +81,11 @@
     b mcount_personality_of
     FINISH mcount_personality
 
+// What the dynamic linker calls instead of its function for debuggers.
+    BEGIN mcount_rendezvous
+    b mcount_rendezvous_of
+    FINISH mcount_rendezvous
+
 // kill(2) in the form of tgkill(w0, w1, w2). The recorder knows by the address behind the system call that
 // the signal is a question to it.
     .globl mcount_asked

@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::linked::{self, NoRegister, Plain};
 pub use crate::linked::{marker, saved};
 pub use crate::newer_calls::{
-    PRCTL as SYS_PRCTL, PROCESS_VM_READV as READ_MEMORY, SECCOMP as SYS_SECCOMP,
+    GET_ROBUST_LIST, PRCTL as SYS_PRCTL, PROCESS_VM_READV as READ_MEMORY, SECCOMP as SYS_SECCOMP,
 };
 use core::arch::asm;
 

@@ -80,6 +80,11 @@
     tail mcount_personality_of
     FINISH mcount_personality
 
+// What the dynamic linker calls instead of its function for debuggers.
+    BEGIN mcount_rendezvous
+    tail mcount_rendezvous_of
+    FINISH mcount_rendezvous
+
 // kill(2) in the form of tgkill(a0, a1, a2). The recorder knows by the address behind the system call that
 // the signal is a question to it.
     .globl mcount_asked

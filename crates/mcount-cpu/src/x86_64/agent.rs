@@ -11,6 +11,8 @@ use core::arch::asm;
 pub const SYS_PRCTL: u64 = 157;
 /// The other one.
 pub const SYS_SECCOMP: u64 = 317;
+/// `get_robust_list`.
+pub const GET_ROBUST_LIST: u64 = 274;
 /// `process_vm_readv`.
 pub const READ_MEMORY: u64 = 310;
 

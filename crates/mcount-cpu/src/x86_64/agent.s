@@ -176,6 +176,14 @@ mcount_personality:
     jmp mcount_personality_of
     .cfi_endproc
 
+# What the dynamic linker calls instead of its function for debuggers.
+    .globl mcount_rendezvous
+    .hidden mcount_rendezvous
+mcount_rendezvous:
+    .cfi_startproc
+    jmp mcount_rendezvous_of
+    .cfi_endproc
+
 # kill(2) in the form of tgkill(%edi, %esi, %edx). The recorder knows by the address behind the system call that
 # the signal is a question to it.
     .globl mcount_ask
