@@ -32,6 +32,8 @@ mod signatures;
 mod symbols;
 mod tracefs;
 mod tracepoints;
+#[cfg(not(can_hear))]
+mod unheard;
 mod waits;
 
 use self::beginnings::Beginnings;

@@ -7,9 +7,13 @@ use super::Wanted;
 use super::chosen::Chosen;
 use super::events::{self, Event, SAMPLE, Sample, Width};
 use super::tracepoints::{Tracepoints, Waking};
+#[cfg(not(can_hear))]
+use super::unheard::{Builder, Clock, Counter, SampleFlag, Sampler, Software, Tracepoint};
 use mcount_cpu::here::outside::SYSTEM_CALLS;
 use nix::libc;
+#[cfg(can_hear)]
 use perf_event::events::{Software, Tracepoint};
+#[cfg(can_hear)]
 use perf_event::{Builder, Clock, Counter, SampleFlag, Sampler};
 use std::collections::BTreeSet;
 use std::io;
