@@ -91,7 +91,7 @@ pub const THUNK: usize = 16;
 const PADS: [[u8; 4]; 2] = [0xd503_245f_u32.to_le_bytes(), 0xd503_24df_u32.to_le_bytes()];
 
 /// The compiler's code at the entry of a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: 4 after a landing pad.
     pub start: usize,

@@ -76,6 +76,8 @@ pub const RELATIVE: u32 = 3;
 
 /// Bytes of the jump with which a sled of LLVM's XRay begins: none is known here.
 pub const SLED_JUMP: usize = 0;
+/// Only compilers leave NOPs where functions begin.
+pub const HAS_OTHER_NOPS: bool = false;
 /// How many bytes at the start of a function its prologue may have.
 pub const PROLOGUE: usize = 256;
 /// What to compile with.
@@ -120,7 +122,7 @@ const T0: u32 = 5;
 const T1: u32 = 6;
 
 /// The compiler's code at the entry of a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where the hook is: 4 after a landing pad.
     pub start: usize,

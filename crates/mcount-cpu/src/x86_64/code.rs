@@ -148,7 +148,7 @@ fn operand_length(code: &[u8]) -> Option<usize> {
 }
 
 /// The compiler's code at the entry of a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Area {
     /// Bytes from where the area was looked for to where it begins: 4 behind an `endbr64`.
     pub start: usize,

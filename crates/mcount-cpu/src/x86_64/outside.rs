@@ -118,6 +118,8 @@ pub const RELATIVE: u32 = 8;
 
 /// Bytes of the jump with which a sled of LLVM's XRay begins. Its runtime may have written behind that.
 pub const SLED_JUMP: usize = 2;
+/// Only compilers leave NOPs where functions begin.
+pub const HAS_OTHER_NOPS: bool = false;
 /// How many bytes at the start of a function its prologue may have.
 pub const PROLOGUE: usize = 64;
 /// What to compile with.

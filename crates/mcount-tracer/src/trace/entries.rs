@@ -2,8 +2,10 @@
 
 use super::functions::{Function, Functions};
 use super::processor::{self, SITE, nop_length};
-use mcount::CallSite;
+use mcount::{CallSite, Kind, Options};
 use mcount_hooks::code::{self, Code};
+use std::collections::HashSet;
+use std::io;
 
 /// Where a hook is executed.
 pub(super) struct HookEntry {
@@ -33,6 +35,30 @@ impl HookEntry {
         let start = function.address;
         let entry = processor::entry_of(start, code.at(start));
         are_nops(code, recorded, start).then_some(Self { entry, function, is_named: false })
+    }
+}
+
+/// Where the NOPs are that compilers list. `None`: there are no others where functions begin.
+pub(super) struct Listed(Option<HashSet<u64>>);
+
+impl Listed {
+    /// Those of a file.
+    ///
+    /// # Errors
+    ///
+    /// Its tables can't be read.
+    pub(super) fn of(bytes: &[u8], options: &Options) -> io::Result<Self> {
+        if !processor::HAS_OTHER_NOPS {
+            return Ok(Self(None));
+        }
+        let table = mcount::read_table(bytes, options).map_err(io::Error::other)?;
+        Ok(Self(Some(table.sites.iter().filter_map(|site| site.address).collect())))
+    }
+
+    /// Is this site a hook, and not what a linker has made a NOP?
+    pub(super) fn is_hook(&self, site: &CallSite) -> bool {
+        let is_listed = |all: &HashSet<u64>| site.address.is_some_and(|at| all.contains(&at));
+        site.kind != Some(Kind::Patchable) || self.0.as_ref().is_none_or(is_listed)
     }
 }
 

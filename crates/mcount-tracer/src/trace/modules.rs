@@ -2,7 +2,7 @@
 //! are, the bytes there say how each is armed.
 
 use super::agent::Routines;
-use super::entries::{HookEntry, room_before};
+use super::entries::{HookEntry, Listed, room_before};
 use super::functions::Functions;
 use super::instrumented::{self, Instrumented};
 use super::marker::Marker;
@@ -188,7 +188,7 @@ impl Hook {
             returns_twice: false,
             name: name.into(),
             site: probe.entry(),
-            area: Area { start: 0, length: SITE, is_call: false },
+            area: Area { length: SITE, ..Area::default() },
             before: None,
             position: Some(Position::Entry),
             is_second: false,
@@ -212,7 +212,7 @@ impl Hook {
             returns_twice: false,
             name,
             site: function.address,
-            area: Area { start: 0, length: 0, is_call: false },
+            area: Area::default(),
             before: None,
             position: Some(Position::Entry),
             is_second: false,
@@ -361,7 +361,8 @@ fn read(bytes: &[u8], path: &Path, scope: &Scope) -> io::Result<Module> {
     let functions = Functions::of(&file);
     module.functions = functions.len();
     module.hooks.reserve_exact(found.sites.len());
-    for site in &found.sites {
+    let listed = Listed::of(bytes, &options)?;
+    for site in found.sites.iter().filter(|site| listed.is_hook(site)) {
         module.add(&code, site, &functions);
     }
     module.hooks.sort_by_key(|hook| hook.site);
