@@ -98,7 +98,7 @@ fn call(place: &Place<'_>) -> Option<Branch> {
 }
 
 /// Where a stub leads: a branch, or a load of the target through the TOC, `(std r2;) addis r12, r2; ld
-/// r12`.
+/// r12`, or relative to itself, `pld r12`.
 fn stub(place: &Place<'_>) -> Option<Goal> {
     let saves_toc = place.word(0)? >> 16 == 0xf841;
     let place = if saves_toc { place.skip(4) } else { *place };
@@ -109,6 +109,10 @@ fn stub(place: &Place<'_>) -> Option<Goal> {
     match (first >> 16, second >> 16) {
         (0x3d82, 0xe98c) | (0x3d62, 0xe98b) => {
             Some(Goal::Slot(place.data_base.wrapping_add_signed(high(first) + low(second))))
+        }
+        (0x0410..=0x0413, 0xe580) => {
+            let distance = signed(first & 0x3_ffff, 18) << 16 | i64::from(second & 0xffff);
+            Some(Goal::Slot(place.address(distance)))
         }
         (0xe982, _) => Some(Goal::Slot(place.data_base.wrapping_add_signed(low(first)))),
         // addis r12, r2; addi r12, r12: a veneer.
