@@ -111,7 +111,7 @@ QUIET int main(void) {
 #ifdef IMPOSTOR
     /* What looks like the agent of an earlier trace, but for its code. */
     int fake = memfd_create("mcount-agent", MFD_CLOEXEC);
-    char *at = (char *)0x600000000000;
+    char *at = (char *)0x300000000000;
     if (ftruncate(fake, 64 << 20) || pwrite(fake, "mcount-agent  1\n", 16, 0) != 16 || pwrite(fake, &at, 8, 16) != 8)
         return 2;
     mmap(at, 64 << 20, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fake, 0);
