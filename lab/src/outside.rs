@@ -84,6 +84,36 @@ const MACHINES: &[Machine] = &[
         console: "ttyS0",
         tests: &RISCV_TESTS,
     },
+    Machine {
+        name: "powerpc64le",
+        processor: "ppc64le",
+        packages: &["clang", "cpio", "g++-powerpc64le-linux-gnu", "qemu-system-ppc", "qemu-user"],
+        target: "powerpc64le-unknown-linux-gnu",
+        architecture: "ppc64el",
+        // Debian 12's kernel has pages of 64 KiB.
+        release: Some("trixie"),
+        // Functions have one entry then.
+        flags: &["-mcpu=power10"],
+        cross: "powerpc64le-linux-gnu",
+        linker: "lib64/ld64.so.2",
+        programs: &["trace"],
+        qemu: &["-M", "pseries", "-cpu", "power10"],
+        console: "hvc0",
+        tests: &[
+            "attach::p",
+            "attach::copied-stacks",
+            "attach::nobody-is-interrupted",
+            "attach::stripped-throw",
+            "attach::throw",
+            "build::plain.c/clang/pg/O2",
+            "build::plain.c/gcc/patchable-2/O2",
+            "build::plain.c/gcc/pg-8/",
+            "build::throw.cpp/g++/pg/",
+            "program::confined-",
+            "program::copied-stacks",
+            "program::exceptions",
+        ],
+    },
 ];
 
 /// What programs are linked with, besides the dynamic linker.

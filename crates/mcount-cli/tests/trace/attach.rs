@@ -284,7 +284,7 @@ fn nobody_is_interrupted() -> Result<(), String> {
 
 /// Only what is meant is armed.
 fn patterns() -> Result<(), String> {
-    const BOTH: &[&str] = if cfg!(target_arch = "aarch64") {
+    const BOTH: &[&str] = if cfg!(any(target_arch = "aarch64", target_arch = "powerpc64")) {
         &["-O2", "-fpatchable-function-entry=2", "-pg"]
     } else if cfg!(target_arch = "riscv64") {
         &["-O2", "-fpatchable-function-entry=4", "-pg"]
@@ -434,6 +434,8 @@ const NOPS: [u8; 5] = if cfg!(target_arch = "aarch64") {
     [0x1f, 0x20, 0x03, 0xd5, 0x1f]
 } else if cfg!(target_arch = "riscv64") {
     [1, 0, 1, 0, 1]
+} else if cfg!(target_arch = "powerpc64") {
+    [0, 0, 0, 0x60, 0]
 } else {
     [0x90; 5]
 };

@@ -291,7 +291,7 @@ fn impostor() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", &[HOOKS, &["-DIMPOSTOR"]].concat(), "served.c")?;
     let mut served = Served::start(&program)?;
-    if cfg!(any(target_arch = "aarch64", target_arch = "riscv64")) {
+    if cfg!(any(target_arch = "aarch64", target_arch = "powerpc64", target_arch = "riscv64")) {
         is_refused(&room, mcount(), served.id(), NOT_THIS_AGENT)?;
         served.work()?;
         return served.end();

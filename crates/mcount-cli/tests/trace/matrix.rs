@@ -42,7 +42,16 @@ pub(crate) const HOOKS: &[Hooks] = &[
     both("pg-unrelaxed", &["-pg", "-Wl,--no-relax"]),
 ];
 
-#[cfg(not(any(target_arch = "aarch64", target_arch = "riscv64")))]
+/// For processors before POWER10, functions that need `r2` have their NOPs where local calls don't come by.
+#[cfg(target_arch = "powerpc64")]
+pub(crate) const HOOKS: &[Hooks] = &[
+    both("pg", &["-pg"]),
+    Hooks { clang: false, ..both("pg-8", &["-pg", "-mcpu=power8"]) },
+    Hooks { clang: false, ..both("patchable-2", &["-fpatchable-function-entry=2"]) },
+    Hooks { clang: false, ..both("patchable-5,3", &["-fpatchable-function-entry=5,3"]) },
+];
+
+#[cfg(not(any(target_arch = "aarch64", target_arch = "powerpc64", target_arch = "riscv64")))]
 pub(crate) const HOOKS: &[Hooks] = &[
     both("patchable-5", &["-fpatchable-function-entry=5"]),
     both("patchable-16", &["-fpatchable-function-entry=16"]),

@@ -168,7 +168,7 @@ fn pause_given_up(
 }
 
 /// Is the armed hook at `place` on?
-#[cfg(not(any(target_arch = "aarch64", target_arch = "riscv64")))]
+#[cfg(not(any(target_arch = "aarch64", target_arch = "powerpc64", target_arch = "riscv64")))]
 pub(crate) fn is_on(
     place: u64,
     read: impl Fn(u64) -> Result<[u8; 4], String>,
@@ -206,6 +206,20 @@ pub(crate) fn is_on(
     }
     let distance = i64::from((jump << 6).cast_signed() >> 4);
     Ok(read(place.wrapping_add_signed(distance))? == [0x1f, 0x20, 0x03, 0xd5])
+}
+
+/// The same.
+#[cfg(target_arch = "powerpc64")]
+pub(crate) fn is_on(
+    place: u64,
+    read: impl Fn(u64) -> Result<[u8; 4], String>,
+) -> Result<bool, String> {
+    let jump = u32::from_le_bytes(read(place)?);
+    if jump & 0xfc00_0003 != 0x4800_0000 {
+        return Err(format!("not armed: {jump:x}"));
+    }
+    let distance = i64::from((jump << 6).cast_signed() >> 6);
+    Ok(u32::from_le_bytes(read(place.wrapping_add_signed(distance))?) == 0x6000_0000)
 }
 
 fn pause_budget() -> Result<(), String> {

@@ -129,10 +129,11 @@ mod tests {
 
     #[test]
     fn headers_have_the_same_names() {
-        let table: [(&[&str], SystemCalls, bool); 4] = [
+        let table: [(&[&str], SystemCalls, bool); 5] = [
             (&["x86_64-linux-gnu-gcc"], crate::x86_64::outside::SYSTEM_CALLS, false),
             (&["x86_64-linux-gnu-gcc", "-m32"], crate::x86_64::outside::SYSTEM_CALLS, true),
             (&["aarch64-linux-gnu-gcc"], crate::aarch64::outside::SYSTEM_CALLS, false),
+            (&["powerpc64le-linux-gnu-gcc"], crate::powerpc64::outside::SYSTEM_CALLS, false),
             (&["riscv64-linux-gnu-gcc"], crate::riscv64::outside::SYSTEM_CALLS, false),
         ];
         for (command, calls, is_32_bit) in table {
