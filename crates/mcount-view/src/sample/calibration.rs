@@ -20,6 +20,9 @@ const BLOCKS: usize = 10;
 const LIKELY: [f64; 2] = [1.5, 0.7];
 /// What it may be found to be at least and at most, as parts of what it's taken for.
 const LIMITS: [f64; 2] = [0.3, 8.0];
+/// Which part of all recorded calls has to be missing where fewer functions are armed, so that it tells something. Nothing is if there's only one
+/// function.
+const FEWER: f64 = 0.05;
 /// By how much ten parts make the deviation look too small (Student's t, 9 degrees of freedom).
 const FEW: f64 = 1.15;
 
@@ -123,7 +126,7 @@ impl Calibration {
             let mean = parts.iter().sum::<f64>() / count;
             let squares: f64 = parts.iter().map(|one| (one - mean).powi(2)).sum();
             let own = (squares * (count - 1.0) / count * FEW * FEW) / (usual * usual);
-            // Both are known to be so sure.
+            // Each is as sure as its variance says.
             let [ours, theirs] = [1.0 / own.max(1e-9), 1.0 / variance];
             part = (ours * found / usual + theirs * part) / (ours + theirs);
             variance = 1.0 / (ours + theirs);
@@ -139,7 +142,7 @@ impl Calibration {
             let all = sums.last().copied().unwrap_or_default();
             all.minus(without.and_then(|at| sums.get(at)).copied().unwrap_or_default())
         };
-        let (mut more, mut fewer) = (0.0, 0.0);
+        let (mut more, mut fewer, mut all_recorded) = (0.0, 0.0, 0.0);
         for (group, whole, thin) in self.functions.values() {
             let Some(all) = self.whole.get(group).map(rest) else { continue };
             let (whole, thin) = (rest(whole), rest(thin));
@@ -148,8 +151,62 @@ impl Calibration {
             }
             let (here, there) = (thin.own / thin.used, whole.own / all.used);
             more += here - there;
+            all_recorded += here * all.all / all.used;
             fewer += here * all.all / all.used - there * thin.all / thin.used;
         }
-        (fewer > 0.0).then(|| more / fewer)
+        (fewer > FEWER * all_recorded).then(|| more / fewer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Windows of a program that calls each of some functions as often, where recording a call takes so many seconds.
+    fn windows(functions: u32, cost: f64) -> Calibration {
+        let mut calibration = Calibration::default();
+        for at in 0..400_u32 {
+            let is_thin = at % 4 == 0;
+            let armed: Vec<u32> =
+                (0..functions).filter(|one| !is_thin || (at / 4 + one) % 2 == 0).collect();
+            // Each second of processor time has so many rounds, each of which calls all functions once.
+            let count = super::super::to_float(armed.len() as u64);
+            let rounds = 1.0 / (1e-6 + cost * count);
+            let calls = 1e-3 * rounds;
+            let measured = Measured {
+                weight: 1.0,
+                used: 0.5,
+                calls: 0.5 * rounds * count,
+                elapsed: 2e-3,
+                group: 0,
+            };
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "it's small"
+            )]
+            let each = armed.iter().map(|one| (*one, calls.round() as u64));
+            calibration.add(&measured, is_thin.then_some(&armed), each);
+        }
+        calibration
+    }
+
+    #[test]
+    fn the_cost_is_found_whatever_it_is_taken_for() {
+        for cost in [20e-9, 50e-9, 120e-9] {
+            let found = windows(10, cost).cost(40e-9);
+            assert!((found.part * 40e-9 / cost - 1.0).abs() < 0.05, "{cost}: {found:?}");
+            assert!(found.unsure < 0.3, "{found:?}");
+        }
+    }
+
+    /// With one function, all that's recorded is missing or nothing.
+    #[test]
+    fn one_function_tells_nothing() {
+        let found = windows(1, 50e-9).cost(40e-9);
+        let [likely, deviation] = LIKELY;
+        assert_eq!(found, Cost { part: likely, unsure: 2.0 * deviation / likely });
+        assert_eq!(Calibration::default().cost(40e-9), found);
+        assert_eq!(windows(10, 50e-9).cost(0.0), found);
     }
 }
