@@ -7,7 +7,7 @@ use mcount_trace::Ended;
 const RATE: u64 = 1_000_000_000;
 /// What recording is taken for, and costs.
 const USUAL: f64 = 50e-9;
-const COST: f64 = 80e-9;
+const COST: f64 = 110e-9;
 /// Each request calls so many functions, the first ones most often.
 const FUNCTIONS: u32 = 20;
 /// Seconds that a request takes of the processor.
