@@ -203,7 +203,10 @@ impl Steering {
         for lot in &mut lots {
             lot.is_armed = self.random.part() < lot.chance;
         }
-        let thinned = self.random.next().is_multiple_of(THINNED).then(|| self.random.next());
+        // The first window of a group says how often each function is called.
+        let is_known = self.rates.contains_key(&group);
+        let is_drawn = self.random.next().is_multiple_of(THINNED);
+        let thinned = (is_known && is_drawn).then(|| self.random.next());
         Drawn { group, lots, thinned }
     }
 
