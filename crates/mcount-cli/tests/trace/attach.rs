@@ -371,7 +371,7 @@ fn calls() -> Result<(), String> {
     let mut count = 0;
     while !attached.has_ended() {
         count += served.work()?.values().sum::<u64>();
-        sleep(Duration::from_millis(1)); // The recorder is in a session of its own.
+        sleep(Duration::from_millis(1)); // The recorder has to run, too.
         if count > 100_000_000 {
             return Err("it doesn't end".to_owned());
         }

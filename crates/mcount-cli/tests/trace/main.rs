@@ -39,6 +39,7 @@ mod steps;
 mod surroundings;
 mod system_calls;
 mod system_calls_where;
+mod terminal;
 mod told;
 mod top;
 mod truth;
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         .chain(attach::tests())
         .chain(attach_killed::tests())
         .chain(attach_where::tests())
+        .chain(terminal::tests())
         .chain(top::tests())
         .chain(sample::tests())
         .chain(sample_slow::tests());

@@ -5,13 +5,13 @@ use crate::Test;
 use crate::attach::text;
 use crate::attach_where::code_is_as_in_file;
 use crate::reader::Trace;
+use crate::terminal::Terminal;
 use crate::told::is_on;
 use crate::truth::{Room, kill_one, until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 use testkit::served::Served;
@@ -262,58 +262,6 @@ fn refused() -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// `mcount top` on a terminal of its own.
-struct Terminal {
-    child: Child,
-    shown: std::path::PathBuf,
-}
-
-impl Terminal {
-    /// Runs a command of the shell.
-    fn start(room: &Room, command: &str) -> Result<Self, String> {
-        let shown = room.path("shown");
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(&shown);
-        let mut script = Command::new("script");
-        script.args(["--quiet", "--return", "--command", command, "/dev/null"]);
-        script.stdin(Stdio::piped()).stdout(file.map_err(text)?).env("TERM", "xterm");
-        script.current_dir(room.path(""));
-        Ok(Self { child: script.spawn().map_err(text)?, shown })
-    }
-
-    fn shown(&self) -> String {
-        let bytes = testkit::files::read(&self.shown).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    /// What has been shown since there were so many bytes has to have this in it before long.
-    fn expect(&self, what: &str, since: usize) -> Result<(), String> {
-        let is_there = || self.shown().get(since..).is_some_and(|shown| shown.contains(what));
-        until(&format!("{what:?} is shown"), is_there)
-            .map_err(|error| format!("{error}: {:?}", self.shown()))
-    }
-
-    /// Presses keys, and waits until this is shown.
-    fn press(&mut self, keys: &str, expected: &str) -> Result<(), String> {
-        let since = self.shown().len();
-        let input = self.child.stdin.as_mut().ok_or("no input")?;
-        input.write_all(keys.as_bytes()).and_then(|()| input.flush()).map_err(text)?;
-        self.expect(expected, since)
-    }
-
-    /// Waits for its end.
-    fn wait(mut self) -> Result<String, String> {
-        until("it ends", || !matches!(self.child.try_wait(), Ok(None)))?;
-        Ok(self.shown())
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// A program that works all the time, and its number.

@@ -1,7 +1,7 @@
 //! `mcount attach`: traces a process that runs already, and leaves it as it was.
 //!
 //! Two processes do it. The one that was started waits: for signals, and for the other, the *worker*, which it has
-//! made. The worker is the tracer and has the trace. It's in a session of its own, so signals from a terminal don't reach
+//! made. The worker is the tracer and has the trace. It's in a process group of its own, so signals from a terminal don't reach
 //! it; and whatever happens to the first process, SIGKILL included, the worker notices by a pipe, makes all hooks
 //! idle, and finishes the trace. If it's the worker that is killed, the first one makes the hooks idle. If both are, the next
 //! `mcount attach` does.
@@ -24,6 +24,7 @@ mod sandbox;
 mod session;
 mod sites;
 mod survey;
+mod terminal;
 mod unwinders;
 mod wanted;
 mod watch;

@@ -6,6 +6,7 @@ use super::launch::{self, Launched, Streams};
 use super::program::Program;
 use super::sandbox;
 use super::session::Session;
+use super::terminal;
 use super::unwinders;
 use super::wanted;
 use super::{Request, start_of, why};
@@ -51,9 +52,8 @@ pub(super) fn work(mut request: Request, pipe: &File, told: Told) -> u8 {
     if let Err(error) = told.listen_for_end() {
         return complain(&error.to_string());
     }
-    // What is typed for the program isn't for this process.
-    // SAFETY: no pointer is passed.
-    unsafe { libc::setsid() };
+    let is_typed_to = request.view.as_ref().is_some_and(|view| view.input().is_some());
+    terminal::leave(is_typed_to);
     let process = request.process;
     let result = Worker::begin(request, told).and_then(|worker| match &launched {
         Some(launched) => {

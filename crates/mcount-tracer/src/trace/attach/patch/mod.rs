@@ -20,7 +20,7 @@ use self::hub::Hub;
 use self::plan::Plan;
 use self::region::Region;
 use self::work::{Known, PatchAttempt, Tried};
-use super::{check, front, maps, refused, why};
+use super::{check, front, maps, refused, terminal, why};
 use crate::pattern::Pattern;
 use mcount_ptrace::Memory;
 use nix::libc;
@@ -83,8 +83,7 @@ pub fn patch(request: &Request) -> io::Result<u8> {
         Action::Revert(_) => None,
     };
     let code = front::divide(&[], |pipe| {
-        // SAFETY: no pointer is passed.
-        unsafe { libc::setsid() };
+        terminal::leave(false);
         let patience = || !has_ended(pipe);
         let done = match (&request.action, &fix) {
             (Action::Apply(_, meant), Some(fix)) => apply(request, (fix, meant), &patience),
