@@ -321,7 +321,7 @@ impl Sample {
         let recording = (to_float(inside) + 0.5) * self.cost;
         let time = (took - recording).max(0.0);
         let Some(kept) = self.windows.get_mut(at) else { return };
-        let Some(weight) = kept.weight_of(ended.function) else { return };
+        let Some(weight) = kept.weight_of(ended.function, &self.groups) else { return };
         let count = kept.cells.len();
         let cell = kept.cells.entry(ended.function).or_default();
         let sums = self.functions.entry(ended.function).or_default();
@@ -335,7 +335,7 @@ impl Sample {
     pub fn add_open(&mut self, function: u32, start: u64) -> bool {
         let Some((_, at)) = self.window_of(start) else { return false };
         let Some(kept) = self.windows.get_mut(at) else { return false };
-        let Some(weight) = kept.weight_of(function) else { return false };
+        let Some(weight) = kept.weight_of(function, &self.groups) else { return false };
         let cell = kept.cells.entry(function).or_default();
         self.functions.entry(function).or_default().add_open(*cell, weight);
         cell.calls += 1.0;
@@ -365,7 +365,7 @@ impl Sample {
         let part = |calls: u64| to_float(calls) * self.cost / seconds.max(f64::MIN_POSITIVE);
         for ((thread, function), calls) in self.newest.drain() {
             let recorded = by_thread.get(&thread).copied().unwrap_or(0);
-            if let Some(weight) = kept.weight_of(function) {
+            if let Some(weight) = kept.weight_of(function, &self.groups) {
                 let sums = self.functions.entry(function).or_default();
                 sums.add_slower(to_float(calls) * part(recorded), weight);
             }
@@ -388,8 +388,8 @@ impl Sample {
         };
         // Those that are armed by lot have other windows.
         let is_plain = |function: u32| {
-            kept.chances.iter().all(|one| one.function != function)
-                && kept.thinned.is_none_or(|thinned| thinned.has(function))
+            kept.weight_of(function, &self.groups).is_some()
+                && kept.chances.iter().all(|one| one.function != function)
         };
         let armed = kept.thinned.map(|_| {
             let members = self.members.get(&kept.group).into_iter().flatten().copied();
@@ -425,8 +425,11 @@ impl Sample {
 }
 
 impl Kept {
-    /// What a call of `function` counts for; nothing if it wasn't armed.
-    fn weight_of(&self, function: u32) -> Option<Weight> {
+    /// What a call of `function` counts for; nothing if it wasn't armed, or is armed all the time and belongs to another one of the groups.
+    fn weight_of(&self, function: u32, groups: &HashMap<u32, u32>) -> Option<Weight> {
+        if groups.get(&function).copied().unwrap_or(0) != self.group {
+            return None;
+        }
         let mut all = 1.0;
         if let Some(thinned) = self.thinned {
             if !thinned.has(function) {

@@ -35,7 +35,7 @@ fn is_heads(seed: u64, function: u32) -> bool {
 
 /// How often a request calls a function.
 fn calls_of(function: u32) -> u32 {
-    20 / (function + 1) + 1
+    if WATCHED.contains(&function) { 4 } else { 20 / (function + 1) + 1 }
 }
 
 /// How requests come.
@@ -60,18 +60,27 @@ fn rate(client: Client, recording: f64) -> (f64, f64) {
     (rate, rate * work)
 }
 
-/// The estimates of a sample as parts of the truth, with their errors.
-fn sample(client: Client, seed: u64) -> Vec<(f64, f64)> {
+/// Functions of another group that are armed in all windows, and called in each request.
+const WATCHED: std::ops::Range<u32> = 100..104;
+
+/// The estimates of a sample as parts of the truth, with their errors. Every other window has the other group if some of its functions are
+/// watched.
+fn sample(client: Client, seed: u64, is_watching: bool) -> Vec<(f64, f64)> {
     const WINDOWS: u64 = 200;
     const LENGTH: f64 = 0.002;
     let mut random = Random(seed);
     let mut sample = Sample::new(RATE, USUAL);
     sample.set_groups((0..FUNCTIONS).map(|function| (function, 0)));
-    for window in 0..WINDOWS {
+    sample.set_groups(WATCHED.map(|function| (function, 1)));
+    let count = if is_watching { 2 * WINDOWS } else { WINDOWS };
+    for window in 0..count {
+        let group = u32::from(is_watching && random.next() & 1 == 0);
         let thinned =
             (random.next() & 1 == 0).then(|| Thinned { seed: random.next(), has: is_heads });
         let is_armed = |function: &u32| thinned.is_none_or(|thinned| thinned.has(*function));
-        let armed: Vec<u32> = (0..FUNCTIONS).filter(is_armed).collect();
+        let of_group = (0..FUNCTIONS).filter(|_| group == 0);
+        let watched = WATCHED.filter(|_| is_watching);
+        let armed: Vec<u32> = of_group.filter(is_armed).chain(watched).collect();
         let calls: u32 = armed.iter().map(|function| calls_of(*function)).sum();
         // The work of a request isn't always the same.
         let noise = 1.0 + 0.2 * (random.part() - 0.5);
@@ -80,7 +89,7 @@ fn sample(client: Client, seed: u64) -> Vec<(f64, f64)> {
         let used = if client == Client::Never { used } else { used * noise };
         let (start, length) = (window * RATE + 7, ticks(LENGTH));
         let load = Load { used: used * LENGTH, elapsed: LENGTH };
-        let (gap, group, chances) = (1.0, 0, Vec::new());
+        let (gap, chances) = (1.0, Vec::new());
         sample.open(Window { armed: start, start, length, gap, group, chances, thinned, load });
         let requests = ticks(rate * LENGTH / 1e9 + random.part() / 1e9);
         for request in 0..requests {
@@ -112,20 +121,28 @@ fn ticks(seconds: f64) -> u64 {
 /// However requests come, and though recording costs more than what it's taken for.
 #[test]
 fn programs_are_estimated_as_they_are_when_nobody_looks() {
-    for client in
-        [Client::Never, Client::Waiting(20e-6), Client::Waiting(200e-6), Client::Apart(80e-6)]
-    {
+    let clients =
+        [Client::Never, Client::Waiting(20e-6), Client::Waiting(200e-6), Client::Apart(80e-6)];
+    for (client, is_watching) in clients.into_iter().flat_map(|one| [(one, false), (one, true)]) {
         let (mut held, mut all, mut sum, mut wide) = (0.0, 0.0, 0.0, 0.0);
-        for seed in 0..100 {
-            for (value, error) in sample(client, seed) {
+        for seed in 0..50 {
+            for (value, error) in sample(client, seed, is_watching) {
                 held += f64::from(u8::from((value - 1.0).abs() <= error));
                 all += 1.0;
                 sum += value;
                 wide += error;
             }
         }
-        println!("{client:?}: {:.3} held, mean {:.3}, ± {:.3}", held / all, sum / all, wide / all);
-        assert!((sum / all - 1.0).abs() < 0.03, "{client:?}: {}", sum / all);
-        assert!(held / all > 0.93 && wide / all < 0.25, "{client:?}: {held} of {all}");
+        println!(
+            "{client:?}, {is_watching}: {:.3} held, mean {:.3}, ± {:.3}",
+            held / all,
+            sum / all,
+            wide / all
+        );
+        assert!((sum / all - 1.0).abs() < 0.03, "{client:?}, {is_watching}: {}", sum / all);
+        assert!(
+            held / all > 0.93 && wide / all < 0.25,
+            "{client:?}, {is_watching}: {held} of {all}"
+        );
     }
 }
