@@ -200,7 +200,12 @@ const _: () = {
 };
 
 // What the assembly knows of it that the agent has, too.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64",
+    target_arch = "powerpc64"
+))]
 const _: () = {
     assert!(std::mem::offset_of!(Record, body) == mcount_recorder::assembly::number("RECORD_BODY"));
     assert!(std::mem::offset_of!(Record, id) == mcount_recorder::assembly::number("RECORD_ID"));

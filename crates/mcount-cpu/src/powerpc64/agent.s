@@ -5,6 +5,22 @@
 
     .hidden mcount_config
 
+# The rest of an entry: r0 has the routine's address, and r12 that of a place in the stub, in front of its record.
+    .macro ENTERED name
+    addi 3, 12, RECORD_FROM
+    std 3, CALL_RECORD(30)
+    mr 12, 0
+    OWN \name, 12
+    .endm
+
+    .macro LANDED
+    addi 3, 31, SLOT
+    li 4, 2
+    bl {slow_exit}
+    nop
+    std 3, CALL_RETURN(30)
+    .endm
+
 # What a kind of recording calls its routines (crates/mcount-tracer/src/trace/agent.rs).
     .macro ALSO of, names:vararg
     .irp name, \names

@@ -1,6 +1,8 @@
-# Traced calls, 64-bit PowerPC (ELFv2): macros, for the agent's routines (`mcount-agent`).
+# Traced calls, 64-bit PowerPC (ELFv2): macros, for the agent's routines (`mcount-agent`) and for those of a library that programs are
+# linked with (`crates/mcount-inside`). Each says how to find out which record it is (ENTERED), and what to do when an exception
+# has landed (LANDED). The library's calls have one word less in front of the stack pointer, so it sets the numbers of a call again.
 #
-# The stub of an armed site jumps here by r0, which has the address of the routine then, and r12 that of a place in the stub. The link
+# The stub of an armed site leads here, with the addresses of the routine and of the record (or near it) in r0 and r12. The link
 # register is the caller's address, and r1 the stack pointer of the caller, S. Its frame has room for what is called: the
 # link register is kept at S+16. The *slot* is the word below S: nothing of the program's is there at the entry, and when the
 # function has returned, nothing is there any more. While a call is watched, the link register has an address in here,
@@ -114,14 +116,6 @@
     bcl 20, 31, \name
 \name:
     mflr 12
-    OWN \name, 12
-    .endm
-
-# The rest of an entry: the record of its function is behind r12, and r0 has the routine's address.
-    .macro ENTERED name
-    addi 3, 12, RECORD_FROM
-    std 3, CALL_RECORD(30)
-    mr 12, 0
     OWN \name, 12
     .endm
 
@@ -302,11 +296,7 @@
     OWN_HERE \here
     ld 29, 0(30)
     ld 28, 8(30)
-    addi 3, 31, SLOT
-    li 4, 2
-    bl {slow_exit}
-    nop
-    std 3, CALL_RETURN(30)
+    LANDED
     \let_go
     mr 3, 29
     mr 12, 28

@@ -4,6 +4,7 @@
 // information: nothing returns into them, as a function is called from here.
 
     .hidden mcount_config
+    .set RECORD_FRAME, 16
 
 // What a kind of recording calls its routines (crates/mcount-tracer/src/trace/agent.rs).
     .macro ALSO of, names:vararg

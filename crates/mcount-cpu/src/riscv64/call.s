@@ -1,4 +1,5 @@
-// Traced calls, RISC-V: macros, for the agent's routines (`mcount-agent`).
+// Traced calls, RISC-V: macros, for the agent's routines (`mcount-agent`) and for those of a library that programs are linked with
+// (`crates/mcount-inside`). Each says where its records have RECORD_FRAME.
 //
 // The stub of an armed site jumps here by t1, with the address of the function's record in t0. ra is the caller's address, and
 // the stack pointer that of the caller. The *slot* is the word below it. While a call is watched, ra has an address in here, and
@@ -14,17 +15,19 @@
     .set CALL_T2, 64
     .set CALL_S0, 72
     .set CALL_SP, 80
+    .set CALL_PC, 88
     // The rest of it.
     .set CALL_STACK, 96
     .set CALL_RETURN, 104
-    .set CALL_HANDLER, 112
+    .set CALL_TARGET, 128
+    .set CALL_ACTION, 156
     .set CALL_RECORD, 160
     .set CALL_AREA, 176
+    .set CALL_HANDLER, 184
     .set CALL_LINK, 192
     .set CALL_SIZE, 256
 
     .set RECORD_BODY, 0
-    .set RECORD_FRAME, 16
     .set RECORD_ID, 28
 
     .set SHADOW, 36             // the bit of RET

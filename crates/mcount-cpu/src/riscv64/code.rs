@@ -23,7 +23,7 @@
 //! made ready while no other thread runs. Of the first one, no thread executes those parts before the NOP leads
 //! there.
 //!
-//! `t1` (as `t0` and `t3`) has no meaning at the entry of a function: linkers' stubs change it. `t0` would have one for the
+//! `t1` (as `t0`) has no meaning at the entry of a function: linkers' stubs change it. To jump by `t0` would mean something to the
 //! processor's prediction of returns.
 //!
 //! [`Code`]: crate::engine::Code
@@ -68,8 +68,8 @@ const ADDI_ZERO: [u8; 2] = [0x13, 0];
 const ZERO: u32 = 0;
 const RA: u32 = 1;
 const SP: u32 = 2;
+const T0: u32 = 5;
 const T1: u32 = 6;
-const T3: u32 = 28;
 
 /// How a hook is armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -400,17 +400,17 @@ pub fn behind_trap(site: u64, length: usize) -> u64 {
     site.wrapping_add(length as u64)
 }
 
-/// The stub of a site with its record at `record`. It loads the record's address into `t1` and jumps to the address
-/// that the record has `enter` bytes behind its start, by `t3`.
+/// The stub of a site with its record at `record`. It loads the record's address into `t0` and jumps to the address
+/// that the record has `enter` bytes behind its start, by `t1`.
 #[must_use]
 pub fn record_stub(record: u64, enter: u8) -> [u8; RECORD_STUB] {
     let load =
         |offset: u32, from: u32, to: u32| offset << 20 | from << 15 | 3 << 12 | to << 7 | 0x03;
     let words = [
-        T1 << 7 | 0x17,                 // auipc t1, 0
-        load(16, T1, T1),               // ld t1, 16(t1)
-        load(u32::from(enter), T1, T3), // ld t3, enter(t1)
-        T3 << 15 | ZERO << 7 | 0x67,    // jr t3
+        T0 << 7 | 0x17,                 // auipc t0, 0
+        load(16, T0, T0),               // ld t0, 16(t0)
+        load(u32::from(enter), T0, T1), // ld t1, enter(t0)
+        T1 << 15 | ZERO << 7 | 0x67,    // jr t1
     ];
     let mut bytes = [0; RECORD_STUB];
     for (place, word) in words.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 /* Pads: where functions return to whose slot another frame has, too (`pads.rs` of `mcount-recorder`). A page of pads has a page of
  * words, with their callers' addresses, and begins with the distance between the two. A function returns to the first instruction
- * of a pad, which leaves an address in the pad in the register of return addresses. x86-64 and AArch64 have this in `mcount-cpu`.
+ * of a pad, which leaves an address in the pad in the register of return addresses. Processors with an agent have this in `call.s` of `mcount-cpu`.
  *
  * A processor says what a pad is (PAD), and has unwind information in BEGIN_PADS and END_PADS. */
 

@@ -7,12 +7,10 @@ use crate::agent::{slow_entry, slow_exit};
 use crate::c::mcount_live_mark;
 use crate::watch::{MISSED, entered, entered_late, left, personality, unwound};
 use late::traced_late;
-use mcount_cpu::here::abi::PAD_SIZE;
-use mcount_recorder::pad_table::PAD_PAGES;
 use std::arch::global_asm;
 
 global_asm!(
-    include_str!("../arch/pads.s"),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/riscv64/call.s")),
     include_str!("../arch/riscv64.s"),
     include_str!("../arch/thread.s"),
     slow_entry = sym slow_entry,
@@ -25,6 +23,4 @@ global_asm!(
     unwound = sym unwound,
     personality = sym personality,
     mark = sym mcount_live_mark,
-    pad_pages = const PAD_PAGES,
-    pad_size = const PAD_SIZE,
 );

@@ -144,7 +144,7 @@ fn an_area_before_the_entry_is_made_ready_under_threads() {
 #[test]
 fn a_stub_loads_and_jumps() {
     let stub = record_stub(0x1122_3344_5566_7788, 8);
-    let expected = [0x0000_0317, 0x0103_3303, 0x0083_3e03, 0x000e_0067];
+    let expected = [0x0000_0297, 0x0102_b283, 0x0082_b303, 0x0003_0067];
     assert_eq!(stub[..16], words(&expected)[..]);
     assert_eq!(stub[16..], 0x1122_3344_5566_7788_u64.to_le_bytes());
 }
