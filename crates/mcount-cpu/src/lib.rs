@@ -31,6 +31,8 @@ pub mod linked;
 pub mod loongarch64;
 pub mod marker;
 pub mod newer_calls;
+#[cfg(not(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv64")))]
+mod numbers;
 #[cfg(feature = "outside")]
 pub mod outside;
 pub mod powerpc64;

@@ -30,5 +30,3 @@ const _: () = {
     assert!(number("SHORTEST_WAIT") == offset_of!(Config, shortest_wait));
     assert!(number("PG_EXIT") == offset_of!(Config, pg_exit));
 };
-
-const _: () = assert!(number("PAD_PAGES") == crate::pad_table::PAD_PAGES as usize);

@@ -191,7 +191,7 @@ impl Table {
 
     /// Nothing was seen yet.
     fn reset(&mut self) {
-        self.sample = Sample::new(1, self.cost);
+        self.sample.begin_again(self.cost);
         self.sample.set_groups(self.functions.values().map(|named| (named.number, named.group)));
         self.unfinished.clear();
     }

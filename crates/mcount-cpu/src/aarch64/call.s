@@ -14,40 +14,12 @@
 // that leaves those to the linker. A function that has a probe may have any other, so everything is kept there, and wherever functions
 // return to. Of vector registers longer than q0 (SVE), so much is kept as q0 has.
 
-    // The registers of a call.
+    // More registers of a call.
     .set CALL_X29, 72
-    .set CALL_SP, 80
-    .set CALL_PC, 88
-    // The rest of it.
-    .set CALL_STACK, 96
-    .set CALL_RETURN, 104
-    .set CALL_TARGET, 128
-    .set CALL_ACTION, 156
-    .set CALL_RECORD, 160
-    .set CALL_AREA, 176
-    .set CALL_HANDLER, 184
-    .set CALL_LINK, 192
-    .set CALL_SIZE, 256
-
-    .set RECORD_BODY, 0
-    .set RECORD_ID, 28
 
 // Unwinders find the caller's address in RET: CFA-8 ^ 2^46.
     .macro CALLER_IN_SHADOW
     .cfi_escape 0x10,0x1e,0x07,0x38,0x1c,0x31,0x08,0x2e,0x24,0x27
-    .endm
-
-    .macro BEGIN name
-    .globl \name
-    .hidden \name
-    .type \name, %function
-    .balign 64
-\name:
-    .cfi_startproc
-    .endm
-    .macro FINISH name
-    .cfi_endproc
-    .size \name, . - \name
     .endm
 
 // Keeps all general registers and the flags: x19 is a call then, x29 the frame, and the word above what x29 leads to is the slot. With
@@ -282,46 +254,15 @@
     FINISH \name
     .endm
 
-// Pads: where functions return to whose slot another frame has, too (`pads.rs`). A page of pads has a page of words, with their
-// callers' addresses, and begins with the distance between the two. A pad has 16 bytes: a function returns to the first, and
-// an exception lands behind. Either call leaves in x30, and then in the slot, which pad it was.
-    .set PAD_PAGES, 32
-    .macro PADS personality
-    .text
-    .balign 4096
-    .globl mcount_pads
-    .hidden mcount_pads
-    .type mcount_pads, %function
-mcount_pads:
-    .cfi_startproc
-    .cfi_personality 0x1b, \personality
-    .cfi_def_cfa sp, 0
-    CALLER_OF_PAD_IN_LINK
-    .rept PAD_PAGES
-    .xword mcount_pad_words - mcount_pads
-    .xword 0
-    .rept 255
+// A pad. Either call leaves in x30, and then in the slot, which it was: a function returns to the first, and an exception lands behind.
+    .macro PAD
     bl mcount_pad_exit
     hint #38                    // bti jc
     bl mcount_pad_landing
     nop
-    .endr
-    .endr
-    .cfi_endproc
-    .size mcount_pads, . - mcount_pads
-    .globl mcount_pads_end
-    .hidden mcount_pads_end
-mcount_pads_end:
-
-    .bss
-    .globl mcount_pad_words
-    .hidden mcount_pad_words
-    .type mcount_pad_words, %object
-    .balign 4096
-mcount_pad_words:
-    .skip 4096 * PAD_PAGES
-    .size mcount_pad_words, . - mcount_pad_words
-    .text
+    .endm
+    .macro FRAME_AT_RETURN
+    .cfi_def_cfa sp, 0
     .endm
 
 // Unwinders find the caller's address at (v & -16) + *(v & -4096), where v is x30 without a signature, which leads to the pad.
@@ -332,16 +273,6 @@ mcount_pad_words:
 // The same once x30 has been saved in the slot: v = *(CFA - 8).
     .macro CALLER_OF_PAD
     .cfi_escape 0x10,0x1e, 13, 0x38, 0x1c, 0x06, 0x09,0xf0, 0x1a, 0x12, 0x11,0x80,0x60, 0x1a, 0x06, 0x22
-    .endm
-
-// What a pad leads to.
-    .macro BEGIN_OF_PAD name, personality
-    BEGIN \name
-    .cfi_personality 0x1b, \personality
-    .cfi_def_cfa sp, 0
-    CALLER_OF_PAD_IN_LINK
-    KEEP 0
-    CALLER_OF_PAD
     .endm
 
 // A traced call, and where it returns to.

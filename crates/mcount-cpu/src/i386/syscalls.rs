@@ -5,36 +5,15 @@
     reason = "the one place where this crate does anything: the others are about bytes"
 )]
 
+use crate::numbers::numbers;
 use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Linux's numbers of system calls.
-pub mod number {
-    /// `close`.
-    pub const CLOSE: u64 = 6;
-    /// `getpid`.
-    pub const GETPID: u64 = 20;
-    /// `munmap`.
-    pub const MUNMAP: u64 = 91;
-    /// `sched_yield`.
-    pub const SCHED_YIELD: u64 = 158;
-    /// `nanosleep`.
-    pub const NANOSLEEP: u64 = 162;
-    /// `mremap`.
-    pub const MREMAP: u64 = 163;
-    /// `rt_sigprocmask`.
-    pub const RT_SIGPROCMASK: u64 = 175;
-    /// `mmap2`, which counts pages.
-    pub const MMAP: u64 = 192;
-    /// `madvise`.
-    pub const MADVISE: u64 = 219;
-    /// `gettid`.
-    pub const GETTID: u64 = 224;
-    /// `tgkill`.
-    pub const TGKILL: u64 = 270;
-    /// `openat`.
-    pub const OPENAT: u64 = 295;
-}
+// `mmap` is `mmap2`, which counts pages.
+numbers!(
+    close: 6, getpid: 20, mmap: 192, munmap: 91, sched_yield: 158, nanosleep: 162, mremap: 163,
+    rt_sigprocmask: 175, madvise: 219, gettid: 224, tgkill: 270, openat: 295
+);
 
 // Assembly of its own, because the call takes all registers, and a signal may come in it: unwinders must find their way then.
 global_asm!(

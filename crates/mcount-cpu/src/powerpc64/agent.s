@@ -1,9 +1,4 @@
 # The agent's routines, 64-bit PowerPC (ELFv2), of the macros in `call.s`; how exceptions pass; room for stubs.
-#
-# There's one entry and one exit, whatever is recorded: Rust looks at what the recorder has asked for. Stubs need no unwind
-# information: nothing returns into them, as a function is called from here.
-
-    .hidden mcount_config
 
 # The rest of an entry: r0 has the routine's address, and r12 that of a place in the stub, in front of its record.
     .macro ENTERED name
@@ -21,24 +16,13 @@
     std 3, CALL_RETURN(30)
     .endm
 
-# What a kind of recording calls its routines (crates/mcount-tracer/src/trace/agent.rs).
-    .macro ALSO of, names:vararg
-    .irp name, \names
-    .globl \name
-    .hidden \name
-    .set \name, \of
-    .endr
-    .endm
-
     .text
     TRACED_ENTRY mcount_entry, mcount_call
     TRACED_LATE mcount_pg_entry
 
     TRACED_CALL mcount_call, mcount_exit, mcount_personality
 
-    ALSO mcount_entry, mcount_entry_untimed, mcount_entry_limited, mcount_entry_only, mcount_entry_only_untimed, mcount_entry_values
-    ALSO mcount_pg_entry, mcount_pg_entry_untimed, mcount_pg_entry_limited, mcount_pg_entry_only, mcount_pg_entry_only_untimed, mcount_pg_entry_values
-    ALSO mcount_exit, mcount_exit_untimed, mcount_exit_shortest, mcount_exit_waits, mcount_exit_limited, mcount_pg_return
+    ONE_FOR_ALL
 
     BEGIN mcount_landing
     .cfi_personality 0x1b, mcount_personality
@@ -187,16 +171,4 @@ mcount_is_done:
 # Behind all else: a conditional branch reaches 32 KiB, and they have more.
     PADS mcount_personality
 
-# Room for stubs.
-    .section .stubs, "axR", @nobits
-    .globl mcount_stubs
-    .hidden mcount_stubs
-    .balign 65536
-mcount_stubs:
-    .set mcount_stubs_size, 0x800000
-    .skip mcount_stubs_size
-    .globl mcount_stubs_end
-    .hidden mcount_stubs_end
-mcount_stubs_end:
-    .section .note.GNU-stack, "", @progbits
-    .text
+    STUBS 0x800000, 65536

@@ -16,20 +16,9 @@
 # All registers are kept but r0, r12, the count register and the condition register's fields for everybody, which linkers'
 # stubs change as well. Registers may be kept below the stack pointer: signal handlers leave 288 bytes alone.
 
-    # The registers of a call: r3 to r11.
+    # More registers of a call.
     .set CALL_R11, 64
-    .set CALL_SP, 80
-    # The rest of it.
-    .set CALL_STACK, 96
-    .set CALL_RETURN, 104
-    .set CALL_HANDLER, 112
-    .set CALL_RECORD, 160
-    .set CALL_AREA, 176
-    .set CALL_LINK, 192
-    .set CALL_SIZE, 256
 
-    .set RECORD_BODY, 0
-    .set RECORD_ID, 28
     # From the place in a stub to its record.
     .set RECORD_FROM, 20
 
@@ -47,19 +36,6 @@
 # Unwinders find the caller's address in RET: CFA-8 ^ 2^45.
     .macro CALLER_IN_SHADOW
     .cfi_escape 0x10,0x41,0x07,0x38,0x1c,0x31,0x08,0x2d,0x24,0x27
-    .endm
-
-    .macro BEGIN name
-    .globl \name
-    .hidden \name
-    .type \name, @function
-    .balign 64
-\name:
-    .cfi_startproc
-    .endm
-    .macro FINISH name
-    .cfi_endproc
-    .size \name, . - \name
     .endm
 
 # Where registers are kept by KEEP.
@@ -313,45 +289,14 @@
     trap
     .endm
 
-# Pads: where functions return to whose slot another frame has, too (`pads.rs`). A page of pads has a page of words, with their
-# callers' addresses, and begins with the distance between the two. A pad has 16 bytes: a function returns to the first, and
-# an exception lands behind. Either call leaves in the link register, and then in the slot, which pad it was.
-    .set PAD_PAGES, 32
-    .macro PADS personality
-    .text
-    .balign 4096
-    .globl mcount_pads
-    .hidden mcount_pads
-    .type mcount_pads, @function
-mcount_pads:
-    .cfi_startproc
-    .cfi_personality 0x1b, \personality
-    .cfi_def_cfa 1, 0
-    CALLER_OF_PAD_IN_LINK
-    .rept PAD_PAGES
-    .8byte mcount_pad_words - mcount_pads
-    .8byte 0
-    .rept 255
+# A pad. Either call leaves in the link register, and then in the slot, which it was: a function returns to the first, and an exception
+# lands behind.
+    .macro PAD
     bl mcount_pad_exit
     bl mcount_pad_landing
-    .8byte 0
-    .endr
-    .endr
-    .cfi_endproc
-    .size mcount_pads, . - mcount_pads
-    .globl mcount_pads_end
-    .hidden mcount_pads_end
-mcount_pads_end:
-
-    .bss
-    .globl mcount_pad_words
-    .hidden mcount_pad_words
-    .type mcount_pad_words, @object
-    .balign 4096
-mcount_pad_words:
-    .skip 4096 * PAD_PAGES
-    .size mcount_pad_words, . - mcount_pad_words
-    .text
+    .endm
+    .macro FRAME_AT_RETURN
+    .cfi_def_cfa 1, 0
     .endm
 
 # Unwinders find the caller's address at (v & -16) + *(v & -4096), where v is the link register, which leads to the pad.
@@ -362,14 +307,4 @@ mcount_pad_words:
 # The same once that has been saved in the slot: v = *(CFA - 8).
     .macro CALLER_OF_PAD
     .cfi_escape 0x10,0x41, 13, 0x38, 0x1c, 0x06, 0x09,0xf0, 0x1a, 0x12, 0x11,0x80,0x60, 0x1a, 0x06, 0x22
-    .endm
-
-# What a pad leads to.
-    .macro BEGIN_OF_PAD name, personality
-    BEGIN \name
-    .cfi_personality 0x1b, \personality
-    .cfi_def_cfa 1, 0
-    CALLER_OF_PAD_IN_LINK
-    KEEP 0
-    CALLER_OF_PAD
     .endm

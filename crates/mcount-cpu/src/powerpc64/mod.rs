@@ -14,4 +14,4 @@ pub mod syscalls;
 mod system_calls;
 
 /// The entry and the exit of a traced call, as macros of the assembler (LLVM's).
-pub const CALL: &str = include_str!("call.s");
+pub const CALL: &str = concat!(include_str!("../macros/linked.s"), include_str!("call.s"));

@@ -1,28 +1,13 @@
 // The agent's routines, RISC-V, of the macros in `call.s`; how exceptions pass; room for stubs.
-//
-// There's one entry and one exit, whatever is recorded: Rust looks at what the recorder has asked for. Stubs need no unwind
-// information: nothing returns into them, as a function is called from here.
 
-    .hidden mcount_config
     .set RECORD_FRAME, 16
-
-// What a kind of recording calls its routines (crates/mcount-tracer/src/trace/agent.rs).
-    .macro ALSO of, names:vararg
-    .irp name, \names
-    .globl \name
-    .hidden \name
-    .set \name, \of
-    .endr
-    .endm
 
     .text
     TRACED_ENTRY mcount_entry, mcount_call
     TRACED_LATE mcount_pg_entry
     TRACED_CALL mcount_call, mcount_exit, mcount_personality
 
-    ALSO mcount_entry, mcount_entry_untimed, mcount_entry_limited, mcount_entry_only, mcount_entry_only_untimed, mcount_entry_values
-    ALSO mcount_pg_entry, mcount_pg_entry_untimed, mcount_pg_entry_limited, mcount_pg_entry_only, mcount_pg_entry_only_untimed, mcount_pg_entry_values
-    ALSO mcount_exit, mcount_exit_untimed, mcount_exit_shortest, mcount_exit_waits, mcount_exit_limited, mcount_pg_return
+    ONE_FOR_ALL
 
 // An exception passes through a traced call: the personality routine has had the unwinder come here with the
 // exception in a0 and, in a1, the address of the unwinder's `_Unwind_Resume`.
@@ -162,17 +147,5 @@ mcount_is_done:
     TOLD mcount_instrumented_enter, {instrumented_enter}
     TOLD mcount_instrumented_exit, {instrumented_exit}
 
-// Room for stubs.
-    .section .stubs, "axR", %nobits
-    .globl mcount_stubs
-    .hidden mcount_stubs
-    .balign 4096
-mcount_stubs:
-    .set mcount_stubs_size, 0x2000000
-    .skip mcount_stubs_size
-    .globl mcount_stubs_end
-    .hidden mcount_stubs_end
-mcount_stubs_end:
-    .section .note.GNU-stack, "", %progbits
-    .text
+    STUBS 0x2000000, 4096
     .option pop

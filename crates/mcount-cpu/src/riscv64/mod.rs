@@ -12,4 +12,4 @@ pub mod signals;
 pub mod syscalls;
 
 /// The entry and the exit of a traced call, as macros of the assembler (GNU as).
-pub const CALL: &str = include_str!("call.s");
+pub const CALL: &str = concat!(include_str!("../macros/linked.s"), include_str!("call.s"));

@@ -5,36 +5,14 @@
     reason = "the one place where this crate does anything: the others are about bytes"
 )]
 
+use crate::numbers::numbers;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Linux's numbers of system calls.
-pub mod number {
-    /// `close`.
-    pub const CLOSE: u64 = 6;
-    /// `getpid`.
-    pub const GETPID: u64 = 20;
-    /// `mmap`.
-    pub const MMAP: u64 = 90;
-    /// `munmap`.
-    pub const MUNMAP: u64 = 91;
-    /// `sched_yield`.
-    pub const SCHED_YIELD: u64 = 158;
-    /// `nanosleep`.
-    pub const NANOSLEEP: u64 = 162;
-    /// `mremap`.
-    pub const MREMAP: u64 = 163;
-    /// `rt_sigprocmask`.
-    pub const RT_SIGPROCMASK: u64 = 175;
-    /// `madvise`.
-    pub const MADVISE: u64 = 219;
-    /// `gettid`.
-    pub const GETTID: u64 = 236;
-    /// `tgkill`.
-    pub const TGKILL: u64 = 241;
-    /// `openat`.
-    pub const OPENAT: u64 = 288;
-}
+numbers!(
+    close: 6, getpid: 20, mmap: 90, munmap: 91, sched_yield: 158, nanosleep: 162, mremap: 163,
+    rt_sigprocmask: 175, madvise: 219, gettid: 236, tgkill: 241, openat: 288
+);
 
 /// Makes the system call `number`; an error is `-errno`.
 ///

@@ -82,21 +82,6 @@
     .endif
     .endm
 
-    .macro BEGIN name
-    .text
-    .globl \name
-    .hidden \name
-    .type \name, @function
-    .balign 64
-\name:
-    .cfi_startproc
-    .endm
-
-    .macro FINISH name
-    .cfi_endproc
-    .size \name, . - \name
-    .endm
-
     .macro PUSH register
     pushq \register
     .cfi_adjust_cfa_offset 8
@@ -475,48 +460,21 @@
     ret
     .endm
 
-# Pads: where functions return to whose slot another frame has, too (`pads.rs`). A page of pads has a page of words, with their
-# callers' addresses, and begins with the distance between the two. A pad has 16 bytes: a function returns to the first, and
-# an exception lands behind. Either call leaves in the slot which pad it was.
-#
+# A pad. Either call leaves in the slot which it was: a function returns to the first, and an exception lands behind.
+    .macro PAD
+    call mcount_pad_exit
+    .balign 8
+    call mcount_pad_landing
+    .endm
 # Unwinders find the caller's address at (%rip & -16) + *(%rip & -4096).
-    .set PAD_PAGES, 32
-    .macro PADS personality
-    .text
-    .balign 4096
-    .globl mcount_pads
-    .hidden mcount_pads
-    .type mcount_pads, @function
-mcount_pads:
+    .macro BEGIN_PADS personality
     .cfi_startproc
     .cfi_personality 0x1b, \personality
     .cfi_def_cfa %rsp, 0
     .cfi_escape 0x10,0x10, 13, 0x80,0x00, 0x09,0xf0, 0x1a, 0x80,0x00, 0x0b,0x00,0xf0, 0x1a, 0x06, 0x22
-    .rept PAD_PAGES
-    .quad mcount_pad_words - mcount_pads
-    .quad 0
-    .rept 255
-    call mcount_pad_exit
-    .balign 8
-    call mcount_pad_landing
-    .balign 16
-    .endr
-    .endr
+    .endm
+    .macro END_PADS
     .cfi_endproc
-    .size mcount_pads, . - mcount_pads
-    .globl mcount_pads_end
-    .hidden mcount_pads_end
-mcount_pads_end:
-
-    .bss
-    .globl mcount_pad_words
-    .hidden mcount_pad_words
-    .type mcount_pad_words, @object
-    .balign 4096
-mcount_pad_words:
-    .skip 4096 * PAD_PAGES
-    .size mcount_pad_words, . - mcount_pad_words
-    .text
     .endm
 
 # The caller's address of a pad's frame, of which the slot leads to the pad: v = *(CFA - 8), (v & -16) + *(v & -4096).

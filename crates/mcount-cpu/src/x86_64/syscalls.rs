@@ -5,35 +5,13 @@
     reason = "the one place where this crate does anything: the others are about bytes"
 )]
 
+use crate::numbers::numbers;
 use core::arch::asm;
 
-/// Linux's numbers of system calls.
-pub mod number {
-    /// `close`.
-    pub const CLOSE: u64 = 3;
-    /// `mmap`.
-    pub const MMAP: u64 = 9;
-    /// `munmap`.
-    pub const MUNMAP: u64 = 11;
-    /// `rt_sigprocmask`.
-    pub const RT_SIGPROCMASK: u64 = 14;
-    /// `sched_yield`.
-    pub const SCHED_YIELD: u64 = 24;
-    /// `mremap`.
-    pub const MREMAP: u64 = 25;
-    /// `madvise`.
-    pub const MADVISE: u64 = 28;
-    /// `nanosleep`.
-    pub const NANOSLEEP: u64 = 35;
-    /// `getpid`.
-    pub const GETPID: u64 = 39;
-    /// `gettid`.
-    pub const GETTID: u64 = 186;
-    /// `tgkill`.
-    pub const TGKILL: u64 = 234;
-    /// `openat`.
-    pub const OPENAT: u64 = 257;
-}
+numbers!(
+    close: 3, getpid: 39, mmap: 9, munmap: 11, sched_yield: 24, nanosleep: 35, mremap: 25,
+    rt_sigprocmask: 14, madvise: 28, gettid: 186, tgkill: 234, openat: 257
+);
 
 /// Makes the system call `number`; an error is `-errno`.
 ///

@@ -6,16 +6,13 @@
 //! the function has returned, nothing is there any more. While a routine runs that word is in its frame, and has the caller's
 //! address.
 
+pub(crate) use super::usual::{fetch_anew_everywhere, late_return, show_vectors};
 use crate::error::Result;
-use crate::record::{Call, Record, flags};
+use crate::record::{Call, Record};
 pub(crate) use mcount_cpu::aarch64::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
-
-unsafe extern "C" {
-    static mcount_inside_traced_return: u8;
-}
 
 /// Between an idle site and an armed one, while threads run.
 pub(crate) use code::AT_ONCE;
@@ -58,23 +55,8 @@ pub(super) fn block_word() -> *mut *mut c_void {
     found as *mut *mut c_void
 }
 
-/// Where a traced function returns to, wherever its hook is.
-pub(crate) fn late_return() -> u64 {
-    (&raw const mcount_inside_traced_return) as u64
-}
-
 /// There's nothing to find out about the processor.
 pub(crate) fn prepare() {}
-
-/// Lets handlers see vector registers, if they have asked for them.
-///
-/// # Safety
-///
-/// `call` is one of the assembly's.
-pub(crate) unsafe fn show_vectors(call: &mut Call, wanted: u32) {
-    let is_wanted = wanted & flags::VECTORS != 0;
-    call.vectors = if is_wanted { call.area } else { std::ptr::null_mut() };
-}
 
 /// Where the code at `address` leads to if it is an entry of a procedure linkage table, as a pointer to a function
 /// of a library is in a program that's linked at a fixed address.
@@ -174,11 +156,6 @@ pub(crate) fn fetch_anew(start: u64, size: u64) {
 /// So much was stored there, to be executed.
 pub(crate) fn stored(address: u64, size: u64) {
     fetch_anew(address, size);
-}
-
-/// Has all processors fetch anew what was written. `false`: the kernel has to be asked.
-pub(crate) fn fetch_anew_everywhere() -> bool {
-    false
 }
 
 /// A function, `mov w0, #number; ret`.

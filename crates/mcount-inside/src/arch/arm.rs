@@ -3,8 +3,9 @@
 //! The *slot* of a call is the word below the stack pointer at the entry. Nothing of the program's is there yet, and when
 //! the function has returned, nothing is there any more.
 
+pub(crate) use super::usual::{fetch_anew_everywhere, late_return, show_vectors};
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Call, Record, flags};
+use crate::record::{Call, Record};
 use code::{Area, THUMB, Unusable};
 pub(crate) use mcount_cpu::arm::code;
 use std::ffi::c_void;
@@ -12,7 +13,6 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 unsafe extern "C" {
-    static mcount_inside_traced_return: u8;
     fn mcount_inside_memory() -> *mut c_void;
     fn mcount_inside_block_word() -> *mut *mut c_void;
 }
@@ -41,23 +41,8 @@ pub(super) fn block_word() -> *mut *mut c_void {
     unsafe { mcount_inside_block_word() }
 }
 
-/// Where a traced function returns to, wherever its hook is.
-pub(crate) fn late_return() -> u64 {
-    (&raw const mcount_inside_traced_return) as u64
-}
-
 /// Every processor that Rust compiles for has what the assembly uses.
 pub(crate) fn prepare() {}
-
-/// Lets handlers see floating-point registers, if they have asked for them.
-///
-/// # Safety
-///
-/// `call` is one of the assembly's.
-pub(crate) unsafe fn show_vectors(call: &mut Call, wanted: u32) {
-    let is_wanted = wanted & flags::VECTORS != 0;
-    call.vectors = if is_wanted { call.area } else { std::ptr::null_mut() };
-}
 
 /// Where the code at `address` leads to if it is an entry of a procedure linkage table, as a pointer to a function
 /// of a library is in a program that's linked at a fixed address.
@@ -184,11 +169,6 @@ pub(crate) fn fetch_anew(start: u64, size: u64) {
 /// So much was stored there, to be executed.
 pub(crate) fn stored(address: u64, size: u64) {
     fetch_anew(address, size);
-}
-
-/// Has all processors fetch anew what was written. `false`: the kernel has to be asked.
-pub(crate) fn fetch_anew_everywhere() -> bool {
-    false
 }
 
 /// A function, `mov r0, #number; bx lr`.

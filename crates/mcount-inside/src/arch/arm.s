@@ -423,9 +423,9 @@
     .macro PAD
     bl mcount_pad_exit
     .endm
-    .macro BEGIN_PADS
+    .macro BEGIN_PADS personality
     .fnstart
-    .personality mcount_inside_personality
+    .personality \personality
     .endm
     .macro END_PADS
     .handlerdata
@@ -484,7 +484,7 @@
     b {personality}
     FINISH mcount_inside_personality
 
-    PADS
+    PADS mcount_inside_personality
 
 // What a program calls for a marker: it has a hook, as compilers make one.
     .globl mcount_mark

@@ -4,6 +4,7 @@
 
 mod stop;
 
+pub(crate) use super::usual::{fetch_anew_everywhere, late_return};
 use crate::error::Result;
 use crate::record::{Call, Record, Vector, flags};
 use iced_x86::{Code, Decoder, DecoderOptions};
@@ -15,7 +16,6 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 unsafe extern "C" {
-    static mcount_inside_traced_return: u8;
     fn mcount_inside_memory() -> *mut c_void;
     fn mcount_inside_block_word() -> *mut *mut c_void;
 }
@@ -52,11 +52,6 @@ pub(super) fn memory() -> *mut c_void {
 pub(super) fn block_word() -> *mut *mut c_void {
     // SAFETY: as above.
     unsafe { mcount_inside_block_word() }
-}
-
-/// Where a traced function returns to, wherever its hook is.
-pub(crate) fn late_return() -> u64 {
-    (&raw const mcount_inside_traced_return) as u64
 }
 
 /// Finds out what the processor has. Called before anything is armed.
@@ -213,11 +208,6 @@ pub(crate) fn fetch_anew(_: u64, _: u64) {}
 
 /// So much was stored there, to be executed.
 pub(crate) fn stored(_: u64, _: u64) {}
-
-/// Has all processors fetch anew what was written. `false`: the kernel has to be asked.
-pub(crate) fn fetch_anew_everywhere() -> bool {
-    false
-}
 
 /// The registers of a thread that stands.
 struct Stopped([u32; 17]);

@@ -38,19 +38,6 @@
     .set BY_XSAVE, 3
     .set BY_FXSAVE, 4
 
-    .macro BEGIN name
-    .globl \name
-    .hidden \name
-    .type \name, @function
-    .balign 64
-\name:
-    .cfi_startproc
-    .endm
-    .macro FINISH name
-    .cfi_endproc
-    .size \name, . - \name
-    .endm
-
     .macro EACH_8 name
     .irp number, 0,1,2,3,4,5,6,7
     \name \number
@@ -540,9 +527,9 @@
 
 # The canonical frame address is %esp, or LEFT above that between the two instructions: S + (%eip % 32 == 7) * LEFT. The caller's
 # address is at (%eip & -32) + *(%eip & -4096).
-    .macro BEGIN_PADS
+    .macro BEGIN_PADS personality
     .cfi_startproc
-    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_personality 0x1b, \personality
     .cfi_escape 0x0f, 13, 0x74,0x00, 0x78,0x00, 0x4f, 0x1a, 0x37, 0x29, 0x0a,0x00,0x04, 0x1e, 0x22
     .cfi_escape 0x10,0x08, 13, 0x78,0x00, 0x09,0xe0, 0x1a, 0x78,0x00, 0x0b,0x00,0xf0, 0x1a, 0x06, 0x22
     .endm
@@ -583,7 +570,7 @@
     LAND
     FINISH mcount_pad_landing
 
-    PADS
+    PADS mcount_inside_personality
 
 # What the unwinder asks when it comes through a watched call: with words of 64 bits for Rust, and its own address.
     BEGIN mcount_inside_personality

@@ -3,17 +3,12 @@
 //! That memory is ELF thread-local storage in the initial-exec model, and a *slot* is the word below the stack pointer at the
 //! entry, as on AArch64.
 
+pub(crate) use super::usual::{fetch_anew_everywhere, late_return, return_to, show_vectors, stub};
 use crate::error::Result;
-use crate::record::{Call, Record, flags};
 pub(crate) use mcount_cpu::loongarch64::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
-use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-unsafe extern "C" {
-    static mcount_inside_traced_return: u8;
-}
 
 /// Between an idle site and an armed one, while threads run.
 pub(crate) use code::AT_ONCE;
@@ -55,11 +50,6 @@ pub(super) fn block_word() -> *mut *mut c_void {
     found as *mut *mut c_void
 }
 
-/// Where a traced function returns to, wherever its hook is.
-pub(crate) fn late_return() -> u64 {
-    (&raw const mcount_inside_traced_return) as u64
-}
-
 /// Finds out what the processor has. Called before anything is armed.
 pub(crate) fn prepare() {
     // SAFETY: takes a number.
@@ -70,16 +60,6 @@ pub(crate) fn prepare() {
         u32::from(has & libc::HWCAP_LOONGARCH_LSX != 0)
     };
     VECTORS.store(kind, Relaxed);
-}
-
-/// Lets handlers see vector registers, if they have asked for them.
-///
-/// # Safety
-///
-/// `call` is one of the assembly's.
-pub(crate) unsafe fn show_vectors(call: &mut Call, wanted: u32) {
-    let is_wanted = wanted & flags::VECTORS != 0;
-    call.vectors = if is_wanted { call.area } else { std::ptr::null_mut() };
 }
 
 /// Where the code at `address` leads to if it is an entry of a procedure linkage table, as a pointer to a function
@@ -114,12 +94,6 @@ pub(crate) fn while_none_is_inside<T>(_: &[(u64, u64)], act: impl FnOnce() -> T)
     Ok(act())
 }
 
-/// The stub at an address of a site with this record, and where the function is called behind its hook.
-pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_STUB], u64)> {
-    let enter = u8::try_from(offset_of!(Record, enter)).ok()?;
-    Some((code::record_stub(record, enter), body))
-}
-
 /// Of [`Record::frame`]: distances are from the frame pointer.
 const BY_POINTER: u64 = 1;
 
@@ -136,16 +110,6 @@ pub(crate) fn frame(code: &[u8], distance: u64) -> u64 {
     })
 }
 
-/// Has the function that's entered return to `address`.
-///
-/// # Safety
-///
-/// The call is one of the assembly's.
-pub(crate) unsafe fn return_to(call: &Call, address: u64) {
-    // SAFETY: the caller's: the link is in a frame of this thread's.
-    unsafe { call.link.write_volatile(address) };
-}
-
 /// Has this processor fetch anew what was written as code. Caches are kept coherent by hardware (LoongArch Reference Manual, volume 1,
 /// 2.1.7). Others have to be interrupted besides.
 pub(crate) fn fetch_anew(_: u64, _: u64) {
@@ -156,11 +120,6 @@ pub(crate) fn fetch_anew(_: u64, _: u64) {
 /// So much was stored there, to be executed.
 pub(crate) fn stored(address: u64, size: u64) {
     fetch_anew(address, size);
-}
-
-/// Has all processors fetch anew what was written. `false`: the kernel has to be asked.
-pub(crate) fn fetch_anew_everywhere() -> bool {
-    false
 }
 
 /// A function, `li.w $a0, number; ret`.

@@ -10,26 +10,12 @@
 // All registers are kept but $t0 to $t3 and the condition flags, which have no meaning at the entry of a function. Vector registers
 // are kept in their whole length, because compilers pass them to functions that only they call.
 
-    // The registers of a call.
+    // More registers of a call.
     .set CALL_T8, 64
     .set CALL_FP, 72
-    .set CALL_SP, 80
-    .set CALL_PC, 88
-    // The rest of it.
-    .set CALL_STACK, 96
-    .set CALL_RETURN, 104
-    .set CALL_TARGET, 128
-    .set CALL_ACTION, 156
-    .set CALL_RECORD, 160
-    .set CALL_AREA, 176
-    .set CALL_HANDLER, 184
-    .set CALL_LINK, 192
-    .set CALL_SIZE, 256
 
-    .set RECORD_BODY, 0
     .set RECORD_LIST, 16
     .set RECORD_FLAGS, 24
-    .set RECORD_ID, 28
     .set RECORD_SITE, 48
     .set RECORD_FRAME, 56
 
@@ -49,19 +35,6 @@
 // Unwinders find the caller's address in RET: CFA-8 ^ 2^46.
     .macro CALLER_IN_SHADOW
     .cfi_escape 0x10,0x01,0x07,0x38,0x1c,0x31,0x08,0x2e,0x24,0x27
-    .endm
-
-    .macro BEGIN name
-    .globl \name
-    .hidden \name
-    .type \name, %function
-    .balign 64
-\name:
-    .cfi_startproc
-    .endm
-    .macro FINISH name
-    .cfi_endproc
-    .size \name, . - \name
     .endm
 
 // Keeps all general registers: $s0 is a call then, $fp the frame, and the slot is below what $fp leads to. With `link`, $ra is
@@ -270,14 +243,8 @@
     bl mcount_pad_landing
     .8byte 0
     .endm
-    .macro BEGIN_PADS
-    .cfi_startproc
-    .cfi_personality 0x1b, mcount_inside_personality
+    .macro FRAME_AT_RETURN
     .cfi_def_cfa 3, 0
-    CALLER_OF_PAD_IN_LINK
-    .endm
-    .macro END_PADS
-    .cfi_endproc
     .endm
 
 // Unwinders find the caller's address at (v & -16) + *(v & -4096), where v is $ra, which leads to the pad.
@@ -288,16 +255,6 @@
 // The same once $ra has been saved in the slot: v = *(CFA - 8).
     .macro CALLER_OF_PAD
     .cfi_escape 0x10,0x01, 13, 0x38, 0x1c, 0x06, 0x09,0xf0, 0x1a, 0x12, 0x11,0x80,0x60, 0x1a, 0x06, 0x22
-    .endm
-
-// What a pad leads to.
-    .macro BEGIN_OF_PAD name
-    BEGIN \name
-    .cfi_personality 0x1b, mcount_inside_personality
-    .cfi_def_cfa 3, 0
-    CALLER_OF_PAD_IN_LINK
-    KEEP 0
-    CALLER_OF_PAD
     .endm
 
     .text
@@ -449,7 +406,7 @@ mcount_inside_return:
     FINISH mcount_inside_landing
 
 // The exit of a call that returns to a pad, whether it's watched or only traced.
-    BEGIN_OF_PAD mcount_pad_exit
+    BEGIN_OF_PAD mcount_pad_exit, mcount_inside_personality
     KEEP_VECTORS
     BEGIN_TURN
     move $a0, $s0
@@ -462,7 +419,7 @@ mcount_inside_return:
     FINISH mcount_pad_exit
 
 // An exception passes through it.
-    BEGIN_OF_PAD mcount_pad_landing
+    BEGIN_OF_PAD mcount_pad_landing, mcount_inside_personality
     st.d $a0, $fp, -40
     st.d $a1, $fp, -48
     BEGIN_TURN
@@ -536,7 +493,7 @@ mcount_inside_traced_return:
     ret
     FINISH mcount_inside_traced
 
-    PADS
+    PADS mcount_inside_personality
 
 // What a program calls for a marker: it has a hook, as compilers make one.
     .globl mcount_mark

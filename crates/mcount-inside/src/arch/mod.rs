@@ -12,6 +12,7 @@ mod first;
 #[cfg_attr(target_arch = "s390x", path = "s390x.rs")]
 mod here;
 mod routines;
+mod usual;
 
 /// The answer to an exception that passes through a watched call, where it isn't stopped there.
 #[cfg(not(target_arch = "s390x"))]

@@ -6,17 +6,15 @@
 //! the function has returned, nothing is there any more. While a routine runs that word is in its frame, and has the caller's
 //! address.
 
+pub(crate) use super::usual::{fetch_anew_everywhere, late_return, return_to, show_vectors, stub};
 use crate::error::Result;
-use crate::record::{Call, Record, flags};
 pub(crate) use mcount_cpu::powerpc64::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
-use std::mem::offset_of;
 
 unsafe extern "C" {
     fn mcount_inside_own_thread() -> *mut c_void;
     fn mcount_inside_own_block() -> *mut *mut c_void;
-    static mcount_inside_traced_return: u8;
 }
 
 /// Between an idle site and an armed one, while threads run.
@@ -45,23 +43,8 @@ pub(super) fn block_word() -> *mut *mut c_void {
     unsafe { mcount_inside_own_block() }
 }
 
-/// Where a traced function returns to, wherever its hook is.
-pub(crate) fn late_return() -> u64 {
-    (&raw const mcount_inside_traced_return) as u64
-}
-
 /// Finds out what the processor has. Called before anything is armed.
 pub(crate) fn prepare() {}
-
-/// Lets handlers see vector registers, if they have asked for them.
-///
-/// # Safety
-///
-/// `call` is one of the assembly's.
-pub(crate) unsafe fn show_vectors(call: &mut Call, wanted: u32) {
-    let is_wanted = wanted & flags::VECTORS != 0;
-    call.vectors = if is_wanted { call.area } else { std::ptr::null_mut() };
-}
 
 /// Where the code at `address` leads to if it is an entry of a procedure linkage table: here, pointers to functions of
 /// libraries never lead there.
@@ -84,25 +67,9 @@ pub(crate) fn while_none_is_inside<T>(_: &[(u64, u64)], act: impl FnOnce() -> T)
     Ok(act())
 }
 
-/// The stub of a site with this record, and where the function is called behind its hook.
-pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_STUB], u64)> {
-    let enter = u8::try_from(offset_of!(Record, enter)).ok()?;
-    Some((code::record_stub(record, enter), body))
-}
-
 /// Facts about the frame of a function whose hook is after its prologue: none, since frames have a chain.
 pub(crate) fn frame(_: &[u8], _: u64) -> u64 {
     0
-}
-
-/// Has the function that's entered return to `address`.
-///
-/// # Safety
-///
-/// The call is one of the assembly's.
-pub(crate) unsafe fn return_to(call: &Call, address: u64) {
-    // SAFETY: the caller's: the link is in a frame of this thread's.
-    unsafe { call.link.write_volatile(address) };
 }
 
 /// Makes processors fetch anew what was written as code at `start`, `size` bytes of it. Others have to go through a context
@@ -130,11 +97,6 @@ pub(crate) fn fetch_anew(start: u64, size: u64) {
 /// So much was stored there, to be executed.
 pub(crate) fn stored(address: u64, size: u64) {
     fetch_anew(address, size);
-}
-
-/// Has all processors fetch anew what was written. `false`: the kernel has to be asked.
-pub(crate) fn fetch_anew_everywhere() -> bool {
-    false
 }
 
 /// A function, `li r3,number; blr`.

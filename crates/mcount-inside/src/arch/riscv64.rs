@@ -3,18 +3,13 @@
 //! That memory is ELF thread-local storage in the initial-exec model, and a *slot* is the word below the stack pointer at the
 //! entry, as on AArch64.
 
+pub(crate) use super::usual::{late_return, return_to, show_vectors, stub};
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Call, Record, flags};
 use code::{Area, Unusable};
 pub(crate) use mcount_cpu::riscv64::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
-use std::mem::offset_of;
 use std::ops::Range;
-
-unsafe extern "C" {
-    static mcount_inside_traced_return: u8;
-}
 
 /// Between an idle site and an armed one, while threads run.
 pub(crate) use code::AT_ONCE;
@@ -52,23 +47,8 @@ pub(super) fn block_word() -> *mut *mut c_void {
     found as *mut *mut c_void
 }
 
-/// Where a traced function returns to, wherever its hook is.
-pub(crate) fn late_return() -> u64 {
-    (&raw const mcount_inside_traced_return) as u64
-}
-
 /// Every processor that Rust compiles for has what the assembly uses.
 pub(crate) fn prepare() {}
-
-/// Lets handlers see floating-point registers, if they have asked for them.
-///
-/// # Safety
-///
-/// `call` is one of the assembly's.
-pub(crate) unsafe fn show_vectors(call: &mut Call, wanted: u32) {
-    let is_wanted = wanted & flags::VECTORS != 0;
-    call.vectors = if is_wanted { call.area } else { std::ptr::null_mut() };
-}
 
 /// Where the code at `address` leads to if it is an entry of a procedure linkage table, as a pointer to a function
 /// of a library is in a program that's linked at a fixed address.
@@ -134,28 +114,12 @@ pub(crate) fn states(area: &Area, site: u64, stub: u64) -> Option<([u8; 24], [u8
     Some((idle, armed, area.length))
 }
 
-/// The stub at an address of a site with this record, and where the function is called behind its hook.
-pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_STUB], u64)> {
-    let enter = u8::try_from(offset_of!(Record, enter)).ok()?;
-    Some((code::record_stub(record, enter), body))
-}
-
 /// What has to be known of the frame of a function whose hook is behind its prologue, `distance` bytes after the start
 /// of `code`: how far below its place at the entry the stack pointer is, and how far above it the caller's address.
 pub(crate) fn frame(code: &[u8], distance: u64) -> u64 {
     let before = usize::try_from(distance).ok().and_then(|distance| code.get(..distance));
     let frame = before.and_then(code::frame);
     frame.map_or(0, |frame| u64::from(frame.depth) << 32 | u64::from(frame.link))
-}
-
-/// Has the function that's entered return to `address`.
-///
-/// # Safety
-///
-/// The call is one of the assembly's.
-pub(crate) unsafe fn return_to(call: &Call, address: u64) {
-    // SAFETY: the caller's: the link is in a frame of this thread's.
-    unsafe { call.link.write_volatile(address) };
 }
 
 /// Makes processors fetch anew what was written as code.

@@ -8,17 +8,15 @@
 //!
 //! All hooks are at the entry (`code`), so there are no routines for those after a prologue.
 
+pub(crate) use super::usual::{fetch_anew_everywhere, late_return, return_to, show_vectors, stub};
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Call, Record, flags};
 pub(crate) use mcount_cpu::s390x::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
-use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 unsafe extern "C" {
     fn mcount_inside_unwound(slot: u64, address: u64);
-    static mcount_inside_traced_return: u8;
 }
 
 /// Between an idle site and an armed one, while threads run.
@@ -78,11 +76,6 @@ unsafe fn unwind(above: u64, address: u64) {
 /// The answer to an exception that passes through a watched call: it isn't stopped there.
 pub(crate) const LOOK: Option<unsafe fn(u64, u64)> = Some(unwind);
 
-/// Where a traced function returns to, wherever its hook is.
-pub(crate) fn late_return() -> u64 {
-    (&raw const mcount_inside_traced_return) as u64
-}
-
 /// Finds out what the processor has. Called before anything is armed.
 pub(crate) fn prepare() {
     // SAFETY: takes a number.
@@ -90,16 +83,6 @@ pub(crate) fn prepare() {
     /// `HWCAP_S390_VXRS`.
     const VECTORS: u64 = 1 << 11;
     LONG_VECTORS.store(u32::from(has & VECTORS != 0), Relaxed);
-}
-
-/// Lets handlers see vector registers, if they have asked for them.
-///
-/// # Safety
-///
-/// `call` is one of the assembly's.
-pub(crate) unsafe fn show_vectors(call: &mut Call, wanted: u32) {
-    let is_wanted = wanted & flags::VECTORS != 0;
-    call.vectors = if is_wanted { call.area } else { std::ptr::null_mut() };
 }
 
 /// Where the code at `address` leads to if it is an entry of a procedure linkage table, as a pointer to a function
@@ -140,25 +123,9 @@ pub(crate) fn while_none_is_inside<T>(areas: &[(u64, u64)], act: impl FnOnce() -
     Err(Error::new(ErrorKind::Threads, text))
 }
 
-/// The stub of a site with this record, and where the function is called behind its hook.
-pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_STUB], u64)> {
-    let enter = u8::try_from(offset_of!(Record, enter)).ok()?;
-    Some((code::record_stub(record, enter), body))
-}
-
 /// Facts about the frame of a function whose hook is after its prologue: there are no such functions.
 pub(crate) fn frame(_: &[u8], _: u64) -> u64 {
     0
-}
-
-/// Has the function that's entered return to `address`.
-///
-/// # Safety
-///
-/// The call is one of the assembly's.
-pub(crate) unsafe fn return_to(call: &Call, address: u64) {
-    // SAFETY: the caller's: the link is in a frame of this thread's.
-    unsafe { call.link.write_volatile(address) };
 }
 
 /// Makes processors fetch anew what was written as code: they do so by themselves when they serialize.
@@ -167,11 +134,6 @@ pub(crate) fn fetch_anew(_: u64, _: u64) {}
 /// So much was stored there, to be executed.
 pub(crate) fn stored(address: u64, size: u64) {
     fetch_anew(address, size);
-}
-
-/// Has all processors fetch anew what was written. `false`: the kernel has to be asked.
-pub(crate) fn fetch_anew_everywhere() -> bool {
-    false
 }
 
 /// A function, `lghi %r2,number; br %r14`.

@@ -52,19 +52,6 @@
     agr %r1, %r3
     .endm
 
-    .macro BEGIN name
-    .globl \name
-    .hidden \name
-    .type \name, @function
-    .balign 64
-\name:
-    .cfi_startproc
-    .endm
-    .macro FINISH name
-    .cfi_endproc
-    .size \name, . - \name
-    .endm
-
 # Unwind information where r15 is S: at an entry, and where a watched call returns to, whose frame is 8 bytes higher, and whose
 # caller's address is in RET: CFA-176 ^ 2^46. r15 is CFA-160, CFA-168.
     .macro AT_ENTRY
@@ -243,9 +230,9 @@
     .macro PAD
     brasl %r14, mcount_pad_exit
     .endm
-    .macro BEGIN_PADS
+    .macro BEGIN_PADS personality
     .cfi_startproc
-    .cfi_personality 0x1b, mcount_inside_personality
+    .cfi_personality 0x1b, \personality
     AT_RETURN
     CALLER_OF_PAD_IN_LINK
     .endm
@@ -445,7 +432,7 @@ mcount_inside_traced_return:
     br %r14
     FINISH mcount_inside_traced
 
-    PADS
+    PADS mcount_inside_personality
 
 # What a program calls for a marker: it has a hook, as compilers make one.
     .globl mcount_mark

@@ -6,13 +6,13 @@
 
 mod stop;
 
+pub(crate) use super::usual::{fetch_anew_everywhere, stub};
 use crate::error::Result;
-use crate::record::{Call, Record, Vector, flags};
+use crate::record::{Call, Vector, flags};
 use mcount_cpu::here::syscalls::call;
 pub(crate) use mcount_cpu::x86_64::code;
 use std::arch::asm;
 use std::ffi::{c_int, c_void};
-use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 unsafe extern "C" {
@@ -184,12 +184,6 @@ pub(crate) fn while_none_is_inside<T>(areas: &[(u64, u64)], act: impl FnOnce() -
     stop::while_stopped(areas, act)
 }
 
-/// The stub at an address of a site with this record, and where the function is called behind its hook.
-pub(crate) fn stub(_: u64, record: u64, body: u64) -> Option<([u8; code::RECORD_STUB], u64)> {
-    let enter = u8::try_from(offset_of!(Record, enter)).ok()?;
-    Some((code::record_stub(record, enter), body))
-}
-
 /// Nothing has to be known of a frame: its slot is above `%rbp`.
 pub(crate) fn frame(_: &[u8], _: u64) -> u64 {
     0
@@ -215,11 +209,6 @@ pub(crate) fn fetch_anew(_: u64, _: u64) {}
 
 /// So much was stored there, to be executed.
 pub(crate) fn stored(_: u64, _: u64) {}
-
-/// Has all processors fetch anew what was written. `false`: the kernel has to be asked.
-pub(crate) fn fetch_anew_everywhere() -> bool {
-    false
-}
 
 /// The registers of a thread that stands.
 struct Stopped([u64; 27]);

@@ -54,28 +54,15 @@
     .set AREA_UPPER, 1152
     .set AREA_SIZE, 2176
 
-    .macro FOR_16 name
+    .macro STORE_16 how, kind
     .irp number, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
-    \name \number
+    \how %\kind\number, 64*\number(%rsp)
     .endr
     .endm
-    .macro STORE_XMM number
-    movaps %xmm\number, 64*\number(%rsp)
-    .endm
-    .macro LOAD_XMM number
-    movaps 64*\number(%rsp), %xmm\number
-    .endm
-    .macro STORE_YMM number
-    vmovups %ymm\number, 64*\number(%rsp)
-    .endm
-    .macro LOAD_YMM number
-    vmovups 64*\number(%rsp), %ymm\number
-    .endm
-    .macro STORE_ZMM number
-    vmovdqu64 %zmm\number, 64*\number(%rsp)
-    .endm
-    .macro LOAD_ZMM number
-    vmovdqu64 64*\number(%rsp), %zmm\number
+    .macro LOAD_16 how, kind
+    .irp number, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15
+    \how 64*\number(%rsp), %\kind\number
+    .endr
     .endm
     .macro OR_YMM number
     vorps %ymm\number, %ymm15, %ymm15
@@ -122,9 +109,9 @@
     cmpl $BY_AVX, %eax
     ja 1f
     je 0f
-    FOR_16 STORE_XMM
+    STORE_16 movaps, xmm
     jmp 5f
-0:  FOR_16 STORE_YMM
+0:  STORE_16 vmovups, ymm
     .irp number, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14
     OR_YMM \number
     .endr
@@ -133,7 +120,7 @@
     jnz 5f
     movl $BY_AVX + LOW_ONLY, %eax
     jmp 5f
-1:  FOR_16 STORE_ZMM
+1:  STORE_16 vmovdqu64, zmm
     UPPER STORE_UPPER
     MASKS STORE_MASK
     vporq %zmm0, %zmm1, %zmm16
@@ -187,13 +174,13 @@
     je 0f
     UPPER LOAD_UPPER
     MASKS LOAD_MASK
-0:  FOR_16 LOAD_XMM
+0:  LOAD_16 movaps, xmm
     jmp 6f
 1:  UPPER LOAD_UPPER
     MASKS LOAD_MASK
-    FOR_16 LOAD_ZMM
+    LOAD_16 vmovdqu64, zmm
     jmp 6f
-5:  FOR_16 LOAD_YMM
+5:  LOAD_16 vmovups, ymm
 6:  ldmxcsr AREA_MXCSR(%rsp)
     jmp 4f
 7:  # The handlers have used x87: its flags are put back, and its stack is empty as before.
@@ -263,6 +250,22 @@
     movq %r10, CALL_R10(%rbx)
     .endm
 
+# The same at the entry of a function, in a frame: %rbx is a call then.
+    .macro KEEP_CALL
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    pushq %rbx
+    .cfi_offset %rbx, -24
+    subq $CALL_SIZE, %rsp
+    andq $-64, %rsp
+    movq %rsp, %rbx
+    KEEP_GENERAL
+    movq %r11, CALL_RECORD(%rbx)
+    .endm
+
     .macro RESTORE_GENERAL
     movq CALL_RDI(%rbx), %rdi
     movq CALL_RSI(%rbx), %rsi
@@ -304,18 +307,7 @@ mcount_inside_pass:
 mcount_inside_enter:
     .cfi_startproc
     endbr64
-    pushq %rbp
-    .cfi_def_cfa_offset 16
-    .cfi_offset %rbp, -16
-    movq %rsp, %rbp
-    .cfi_def_cfa_register %rbp
-    pushq %rbx
-    .cfi_offset %rbx, -24
-    subq $CALL_SIZE, %rsp
-    andq $-64, %rsp
-    movq %rsp, %rbx
-    KEEP_GENERAL
-    movq %r11, CALL_RECORD(%rbx)
+    KEEP_CALL
     leaq 8(%rbp), %rax
     movq %rax, CALL_STACK(%rbx)
     movq 8(%rbp), %rax
@@ -479,18 +471,7 @@ mcount_inside_enter_late:
     pushq RECORD_BODY(%r11)     # as if the hook were a call
     .cfi_def_cfa_offset 8
     .cfi_offset %rip, -8
-    pushq %rbp
-    .cfi_def_cfa_offset 16
-    .cfi_offset %rbp, -16
-    movq %rsp, %rbp
-    .cfi_def_cfa_register %rbp
-    pushq %rbx
-    .cfi_offset %rbx, -24
-    subq $CALL_SIZE, %rsp
-    andq $-64, %rsp
-    movq %rsp, %rbx
-    KEEP_GENERAL
-    movq %r11, CALL_RECORD(%rbx)
+    KEEP_CALL
     movq (%rbp), %rax
     movq 8(%rax), %rdx
     movq %rdx, CALL_RETURN(%rbx)

@@ -86,7 +86,7 @@ unsafe extern "C" fn personality(state: u32, _: u32, context: u32, caller: u32) 
 }
 
 global_asm!(
-    include_str!("../arch/pads.s"),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/macros/pads.s")),
     include_str!("../arch/arm.s"),
     include_str!("../arch/thread.s"),
     traced = sym traced,

@@ -149,7 +149,8 @@ unsafe extern "C" fn mark(text: *const c_char) {
 }
 
 global_asm!(
-    include_str!("../arch/pads.s"),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/macros/routine.s")),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/macros/pads.s")),
     include_str!("../arch/i386.s"),
     include_str!("../arch/thread.s"),
     traced = sym traced,

@@ -13,7 +13,9 @@ use mcount_recorder::pad_table::PAD_PAGES;
 use std::arch::global_asm;
 
 global_asm!(
-    include_str!("../arch/pads.s"),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/macros/routine.s")),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/macros/pads.s")),
+    include_str!(concat!(env!("MCOUNT_CPU"), "/macros/linked.s")),
     include_str!("../arch/loongarch64.s"),
     include_str!("../arch/thread.s"),
     slow_entry = sym slow_entry,

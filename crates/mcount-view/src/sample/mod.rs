@@ -16,6 +16,8 @@ mod load;
 #[cfg(test)]
 mod observed;
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod simulation;
 mod slow;
 pub mod table;
@@ -217,6 +219,12 @@ impl Sample {
             load: load::Loads::default(),
             forgotten: 0,
         }
+    }
+
+    /// Forgets all but what recording a call costs this program, which is taken for `cost` seconds.
+    pub fn begin_again(&mut self, cost: f64) {
+        let calibration = std::mem::take(&mut self.calibration);
+        *self = Self { calibration, ..Self::new(1, cost) };
     }
 
     /// How many ticks there are in a second is known better now.

@@ -1,6 +1,7 @@
 //! Programs that are slowed down by being recorded, by more than it's taken for: are the estimates those of the program without?
 
-use super::{Load, Sample, Thinned, Window, to_float};
+use super::random::{Random, is_heads};
+use super::{Load, Sample, Thinned, Window};
 use mcount_trace::Ended;
 
 /// Ticks in a second.
@@ -12,26 +13,6 @@ const COST: f64 = 110e-9;
 const FUNCTIONS: u32 = 20;
 /// Seconds that a request takes of the processor.
 const WORK: f64 = 20e-6;
-
-struct Random(u64);
-
-impl Random {
-    /// `SplitMix64`.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn part(&mut self) -> f64 {
-        (to_float(self.next() >> 12) + 0.5) / to_float(1 << 52)
-    }
-}
-
-fn is_heads(seed: u64, function: u32) -> bool {
-    Random(seed ^ u64::from(function) << 32).next() & 1 == 0
-}
 
 /// How often a request calls a function.
 fn calls_of(function: u32) -> u32 {
@@ -65,7 +46,7 @@ const WATCHED: std::ops::Range<u32> = 100..104;
 
 /// The estimates of a sample as parts of the truth, with their errors. Every other window has the other group if some of its functions are
 /// watched.
-fn sample(client: Client, seed: u64, is_watching: bool) -> Vec<(f64, f64)> {
+fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f64)>) {
     const WINDOWS: u64 = 200;
     const LENGTH: f64 = 0.002;
     let mut random = Random(seed);
@@ -110,7 +91,8 @@ fn sample(client: Client, seed: u64, is_watching: bool) -> Vec<(f64, f64)> {
         let error = row.per_second.error.unwrap_or(f64::NAN);
         (row.per_second.value / truth, error / truth)
     };
-    rows.iter().map(part).collect()
+    let parts = rows.iter().map(part).collect();
+    (sample, parts)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it's positive")]
@@ -126,7 +108,7 @@ fn programs_are_estimated_as_they_are_when_nobody_looks() {
     for (client, is_watching) in clients.into_iter().flat_map(|one| [(one, false), (one, true)]) {
         let (mut held, mut all, mut sum, mut wide) = (0.0, 0.0, 0.0, 0.0);
         for seed in 0..50 {
-            for (value, error) in sample(client, seed, is_watching) {
+            for (value, error) in sample(client, seed, is_watching).1 {
                 held += f64::from(u8::from((value - 1.0).abs() <= error));
                 all += 1.0;
                 sum += value;
@@ -145,4 +127,14 @@ fn programs_are_estimated_as_they_are_when_nobody_looks() {
             "{client:?}, {is_watching}: {held} of {all}"
         );
     }
+}
+
+/// The next period begins with what the last one has found out.
+#[test]
+fn the_cost_outlives_a_period() {
+    let (mut sample, _) = sample(Client::Never, 1, false);
+    let known = sample.cost();
+    sample.begin_again(USUAL);
+    assert!(sample.windows() == 0 && (known / COST - 1.0).abs() < 0.2, "{known}");
+    assert!((sample.cost() - known).abs() < f64::EPSILON, "{}", sample.cost());
 }

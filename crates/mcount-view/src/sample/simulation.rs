@@ -1,6 +1,7 @@
 //! Programs of which every call is known, and what samples of them say: are estimates right on average, and do the intervals hold
 //! the truth as often as they say?
 
+use super::random::{Random, is_heads};
 use super::{Chance, Estimate, Load, Row, Sample, Thinned, Window, to_float};
 use crate::compare::{By, Rule, Sampled, compare_samples};
 use mcount_trace::Ended;
@@ -8,34 +9,6 @@ use mcount_trace::Ended;
 /// Ticks in a second.
 const RATE: u64 = 10_000_000;
 const SECONDS: u64 = 100;
-
-struct Random(u64);
-
-impl Random {
-    /// `SplitMix64`.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// Above 0, below 1.
-    fn part(&mut self) -> f64 {
-        (to_float(self.next() >> 12) + 0.5) / to_float(1 << 52)
-    }
-
-    fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * self.part().ln()
-    }
-
-    /// Its logarithm is distributed normally, with this deviation.
-    fn log_normal(&mut self, median: f64, deviation: f64) -> f64 {
-        let (one, other) = (self.part(), self.part());
-        let normal = (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos();
-        median * (deviation * normal).exp()
-    }
-}
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it's positive")]
 fn ticks(seconds: f64) -> u64 {
@@ -121,11 +94,6 @@ enum Manner {
     Thinned,
     /// Calls before the window count, too: that's wrong.
     Wrong,
-}
-
-/// A coin for each function.
-fn is_heads(seed: u64, function: u32) -> bool {
-    Random(seed ^ u64::from(function) << 32).next() & 1 == 0
 }
 
 /// Callers and callees are apart.

@@ -120,30 +120,13 @@ impl Session {
         drop(remote);
         let stood = standing.since.elapsed();
         drop(standing);
-        let (changes, words, instrumented, rooms) = Default::default();
-        Ok(Self {
-            process,
-            memory,
-            image,
-            block,
-            changes,
-            words,
-            instrumented,
-            rooms,
-            near,
-            stood,
-            is_unused,
-        })
+        Ok(Self { near, stood, is_unused, ..Self::of(process, memory, image, block) })
     }
 
-    /// The agent in the process of `program`, if it's there.
-    pub(super) fn find(program: &Program, memory: Memory) -> io::Result<Option<Self>> {
-        let (image, process) = (Image::new()?, program.process);
-        let maps = maps::read(process)?;
-        let Some(block) = Block::find(&image, &memory, &maps) else { return Ok(None) };
+    /// Nothing is known yet of what has been changed in a process that has the agent.
+    fn of(process: i32, memory: Memory, image: Image, block: Block) -> Self {
         let (changes, words, instrumented, rooms) = Default::default();
-        let (near, stood, is_unused) = (HashMap::new(), Duration::ZERO, false);
-        Ok(Some(Self {
+        Self {
             process,
             memory,
             image,
@@ -152,10 +135,18 @@ impl Session {
             words,
             instrumented,
             rooms,
-            near,
-            stood,
-            is_unused,
-        }))
+            near: HashMap::new(),
+            stood: Duration::ZERO,
+            is_unused: false,
+        }
+    }
+
+    /// The agent in `process`, if it's there.
+    pub(super) fn find(process: i32, memory: Memory) -> io::Result<Option<Self>> {
+        let image = Image::new()?;
+        let maps = maps::read(process)?;
+        let block = Block::find(&image, &memory, &maps);
+        Ok(block.map(|block| Self::of(process, memory, image, block)))
     }
 
     /// Takes all hooks for armed, as their states are unknown.
@@ -567,28 +558,14 @@ impl Session {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let image = Image::new()?;
-        let maps = maps::read(process)?;
-        let found = Block::find(&image, &memory, &maps);
-        let Some(block) = found.filter(|found| found.bias == self.block.bias) else {
-            return Ok(None);
-        };
-        let (changes, words) = (self.changes.clone(), self.words.clone());
-        let instrumented = self.instrumented.clone();
-        let (rooms, near, stood) = (self.rooms.clone(), HashMap::new(), Duration::ZERO);
-        let is_unused = false;
-        Ok(Some(Self {
-            process,
-            memory,
-            image,
-            block,
-            changes,
-            words,
-            instrumented,
-            rooms,
-            near,
-            stood,
-            is_unused,
+        let is_alike = |found: &Self| found.block.bias == self.block.bias;
+        let found = Self::find(process, memory)?.filter(is_alike);
+        Ok(found.map(|found| Self {
+            changes: self.changes.clone(),
+            words: self.words.clone(),
+            instrumented: self.instrumented.clone(),
+            rooms: self.rooms.clone(),
+            ..found
         }))
     }
 

@@ -91,7 +91,7 @@ pub(super) fn recover(process: i32) -> io::Result<()> {
     let memory = Memory::open(process)?;
     let scope = Scope::default();
     let program = Program::read(process, &memory, &scope)?;
-    let Some(mut session) = Session::find(&program, memory)? else { return Ok(()) };
+    let Some(mut session) = Session::find(process, memory)? else { return Ok(()) };
     session.take_over(&program, &scope)?;
     session.leave().map(|_| ())
 }

@@ -1,0 +1,35 @@
+/* What the agent's assembly has on each processor that keeps the caller's address in a register. */
+
+    .hidden mcount_config
+
+/* There's one entry and one exit, whatever is recorded: Rust looks at what the recorder has asked for. What a kind of recording calls its
+ * routines: crates/mcount-tracer/src/trace/agent.rs. */
+    .macro ALSO of, names:vararg
+    .irp name, \names
+    .globl \name
+    .hidden \name
+    .set \name, \of
+    .endr
+    .endm
+    .macro ONE_FOR_ALL
+    ALSO mcount_entry, mcount_entry_untimed, mcount_entry_limited, mcount_entry_only, mcount_entry_only_untimed, mcount_entry_values
+    ALSO mcount_pg_entry, mcount_pg_entry_untimed, mcount_pg_entry_limited, mcount_pg_entry_only, mcount_pg_entry_only_untimed, mcount_pg_entry_values
+    ALSO mcount_exit, mcount_exit_untimed, mcount_exit_shortest, mcount_exit_waits, mcount_exit_limited, mcount_pg_return
+    .endm
+
+/* Room for stubs, in pages of the largest size there is. They need no unwind information: nothing returns into them, as a function is called
+ * from its routine. */
+    .macro STUBS size, page
+    .section .stubs, "axR", %nobits
+    .globl mcount_stubs
+    .hidden mcount_stubs
+    .balign \page
+mcount_stubs:
+    .set mcount_stubs_size, \size
+    .skip mcount_stubs_size
+    .globl mcount_stubs_end
+    .hidden mcount_stubs_end
+mcount_stubs_end:
+    .section .note.GNU-stack, "", %progbits
+    .text
+    .endm
