@@ -250,7 +250,7 @@
     movq %r10, CALL_R10(%rbx)
     .endm
 
-# The same at the entry of a function, in a frame: %rbx is a call then.
+# The same in a frame, with the caller's address behind it: %rbx is a call then.
     .macro KEEP_CALL
     pushq %rbp
     .cfi_def_cfa_offset 16
@@ -263,7 +263,6 @@
     andq $-64, %rsp
     movq %rsp, %rbx
     KEEP_GENERAL
-    movq %r11, CALL_RECORD(%rbx)
     .endm
 
     .macro RESTORE_GENERAL
@@ -308,6 +307,7 @@ mcount_inside_enter:
     .cfi_startproc
     endbr64
     KEEP_CALL
+    movq %r11, CALL_RECORD(%rbx)
     leaq 8(%rbp), %rax
     movq %rax, CALL_STACK(%rbx)
     movq 8(%rbp), %rax
@@ -354,17 +354,7 @@ mcount_inside_enter:
 # A call has returned: %rsp is its slot. If it returned to a pad, that and not a shadow has the caller's address. Then what is kept for
 # the slot may be another call's, so that handlers may want to see vector registers whatever it says.
     .macro RETURNED is_pad
-    pushq %rbp
-    .cfi_def_cfa_offset 16
-    .cfi_offset %rbp, -16
-    movq %rsp, %rbp
-    .cfi_def_cfa_register %rbp
-    pushq %rbx
-    .cfi_offset %rbx, -24
-    subq $CALL_SIZE, %rsp
-    andq $-64, %rsp
-    movq %rsp, %rbx
-    KEEP_GENERAL
+    KEEP_CALL
     leaq 8(%rbp), %rax
     movq %rax, CALL_STACK(%rbx)
     .if \is_pad
@@ -472,6 +462,7 @@ mcount_inside_enter_late:
     .cfi_def_cfa_offset 8
     .cfi_offset %rip, -8
     KEEP_CALL
+    movq %r11, CALL_RECORD(%rbx)
     movq (%rbp), %rax
     movq 8(%rax), %rdx
     movq %rdx, CALL_RETURN(%rbx)
