@@ -180,6 +180,19 @@ pub(crate) mod action {
 const _: () = {
     // After the registers, all is at the same distance.
     const FIRST: usize = size_of::<Registers>();
+    // What `linked.s`, and what PowerPC's assembly has instead, take for granted.
+    const LINKED: Option<usize> = if cfg!(target_arch = "powerpc64") {
+        Some(88)
+    } else if cfg!(any(
+        target_arch = "aarch64",
+        target_arch = "loongarch64",
+        target_arch = "riscv64"
+    )) {
+        Some(96)
+    } else {
+        None
+    };
+    assert!(matches!(LINKED, None | Some(FIRST)));
     assert!(size_of::<Record>() == 64);
     assert!(std::mem::offset_of!(Record, enter) == 8);
     assert!(std::mem::offset_of!(Record, list) == 16);

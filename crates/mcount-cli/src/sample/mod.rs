@@ -189,7 +189,7 @@ impl Table {
         output.map_or(Ok(()), |output| output.write(progress.began, &bytes, &what))
     }
 
-    /// Nothing was seen yet.
+    /// Nothing of this period was seen yet.
     fn reset(&mut self) {
         self.sample.begin_again(self.cost);
         self.sample.set_groups(self.functions.values().map(|named| (named.number, named.group)));

@@ -1,4 +1,4 @@
-/* What the agent's assembly has on each processor that keeps the caller's address in a register. */
+/* What the agent's assembly has on several processors. x86-64 has a routine for each kind of recording, and stubs of its own. */
 
     .hidden mcount_config
 
@@ -17,7 +17,7 @@
     ALSO mcount_exit, mcount_exit_untimed, mcount_exit_shortest, mcount_exit_waits, mcount_exit_limited, mcount_pg_return
     .endm
 
-/* Room for stubs, in pages of the largest size there is. They need no unwind information: nothing returns into them, as a function is called
+/* Room for stubs, in pages of the largest size that's supported. They need no unwind information: nothing returns into them, as a function is called
  * from its routine. */
     .macro STUBS size, page
     .section .stubs, "axR", %nobits

@@ -2,7 +2,8 @@
 # linked with (`crates/mcount-inside`). Each says how to find out which record it is (ENTERED), and what to do when an exception
 # has landed (LANDED). The library's calls have one word less in front of the stack pointer, so it sets the numbers of a call again.
 #
-# The stub of an armed site leads here, with the addresses of the routine and of the record (or near it) in r0 and r12. The link
+# The stub of an armed site leads here, with the addresses of the routine and of the record (or near it) in r0 and r12, or in r12
+# and r0 (the library). The link
 # register is the caller's address, and r1 the stack pointer of the caller, S. Its frame has room for what is called: the
 # link register is kept at S+16. The *slot* is the word below S: nothing of the program's is there at the entry, and when the
 # function has returned, nothing is there any more. While a call is watched, the link register has an address in here,
@@ -11,7 +12,8 @@
 # A function is called by `bctrl`, not by a changed link register and a jump: so its return is one that the processor has predicted,
 # and so is the return to the caller.
 #
-# r2 is the module's, whose functions may rely on it when a call returns, so it's kept, and routines make their own, from where they are.
+# r2 is the module's, whose functions may rely on it when a call returns, so it's kept, and routines make their own: from r12, or from where
+# they are.
 #
 # All registers are kept but r0, r12, the count register and the condition register's fields for everybody, which linkers'
 # stubs change as well. Registers may be kept below the stack pointer: signal handlers leave 288 bytes alone.
@@ -83,7 +85,7 @@
     std 3, CALL_LINK(30)
     .endm
 
-# r2 of the agent, whose own address is in that register, and of routines that have kept the link register, which isn't needed any more.
+# r2 of whatever this is a part of: of a routine whose own address is in that register, and of routines that have kept the link register, which isn't needed any more.
     .macro OWN name, register
     addis 2, \register, .TOC.-\name\()@ha
     addi 2, 2, .TOC.-\name\()@l

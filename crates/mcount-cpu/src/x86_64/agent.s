@@ -1,6 +1,4 @@
-# The agent's routines, x86-64, of the macros in `x86_64.s`; how exceptions pass; room for stubs.
-
-    .hidden mcount_config
+# The agent's routines, x86-64, of the macros in `call.s`; how exceptions pass; room for stubs.
 
 # Rust's baseline code, which the agent is made of, doesn't go beyond what FXSAVE keeps.
     .macro KEEP_STATE

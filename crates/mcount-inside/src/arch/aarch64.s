@@ -1,5 +1,5 @@
 // Watched calls, AArch64: registers are kept for handlers, who see and change them. What these have in common with traced calls is in
-// the agent's `aarch64.s`.
+// `call.s` of `mcount-cpu`.
 
     .set RECORD_LIST, 16
     .set RECORD_FLAGS, 24

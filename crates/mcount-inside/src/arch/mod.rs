@@ -1,4 +1,4 @@
-//! What depends on the processor: one Rust file and one assembly file each, here and in `registers` and `routines`.
+//! What depends on the processor: one Rust file and one assembly file each, here and in `registers` and `routines`, where some share one.
 
 #[cfg(not(any(target_arch = "arm", target_arch = "riscv64")))]
 mod first;

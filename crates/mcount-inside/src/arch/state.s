@@ -25,7 +25,7 @@
     xrstor64 (%rsp)
     .endm
 
-# For the slow paths of traced calls, which the agent's `x86_64.s` has: this library may have been compiled for a
+# For the slow paths of traced calls, which `call.s` of `mcount-cpu` has: this library may have been compiled for a
 # processor with AVX.
     .macro KEEP_STATE
     movq {area}(%rip), %rax

@@ -1,4 +1,4 @@
-//! What recording a call costs in this program, found by experiment: in every other window, each function is armed only by the toss of a
+//! What recording a call costs in this program, found by experiment: in one window of four, each function is armed only by the toss of a
 //! coin.
 //!
 //! What the program does in a second of its processor time is the same in both kinds of windows, but for what recording takes of that second. So
@@ -111,6 +111,14 @@ impl Calibration {
             let sums = if armed.is_some() { thin } else { whole };
             let own = window.weight * super::to_float(count) / window.elapsed;
             each(sums, &|sum| sum.own += own);
+        }
+    }
+
+    /// What has been seen so far counts half as much as what comes: a program may change.
+    pub(super) fn age(&mut self) {
+        let of_functions = self.functions.values_mut().flat_map(|(_, whole, thin)| [whole, thin]);
+        for sum in self.whole.values_mut().chain(of_functions).flatten() {
+            *sum = Sum { used: sum.used / 2.0, all: sum.all / 2.0, own: sum.own / 2.0 };
         }
     }
 

@@ -221,9 +221,10 @@ impl Sample {
         }
     }
 
-    /// Forgets all but what recording a call costs this program, which is taken for `cost` seconds.
+    /// Forgets all but what recording a call seems to cost this program, which is taken for `cost` seconds.
     pub fn begin_again(&mut self, cost: f64) {
-        let calibration = std::mem::take(&mut self.calibration);
+        let mut calibration = std::mem::take(&mut self.calibration);
+        calibration.age();
         *self = Self { calibration, ..Self::new(1, cost) };
     }
 

@@ -1,7 +1,7 @@
 //! A process that ends the recorder's instance if the recorder is killed. Otherwise the kernel would go on recording.
 //!
-//! It waits for the end of a pipe that only the recorder holds open. It has a session and a process group of its own,
-//! and no parent that waits for it.
+//! It waits for the end of a pipe that only the recorder holds open. It has a process group of its own, and no parent that
+//! waits for it.
 
 use nix::libc::{self, c_int};
 use std::ffi::{CStr, CString};
@@ -82,7 +82,7 @@ unsafe fn watch(duty: &Duty<'_>) -> ! {
     const PAUSE: libc::useconds_t = 10_000;
     // SAFETY: all of these may be called after fork; the pointers are to what lives on in this process.
     unsafe {
-        libc::setsid();
+        libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_NAME, c"mcount-guard".as_ptr());
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);

@@ -267,7 +267,8 @@ impl Steering {
         mix(&mut self.reading, own - self.own_armed);
         self.own_then = own;
         let rates = self.rates.entry(group).or_default();
-        for function in self.seen.keys() {
+        // What is watched is armed in windows of other groups as well.
+        for function in self.seen.keys().filter(|one| self.groups.of(**one) == group) {
             rates.entry(*function).or_insert(0.0);
         }
         for (function, rate) in rates {
