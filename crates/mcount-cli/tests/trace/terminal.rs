@@ -9,12 +9,16 @@ use std::process::{Child, Command, Stdio};
 use testkit::served::Served;
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows = [("terminal::interrupt", "\x03", "code 0"), ("terminal::quit", "\x1c", "code 131")];
-    let row = |(name, key, expected): (&str, &'static str, &'static str)| Test {
+    let rows = [
+        ("terminal::interrupt", Some(("\x03", "code 0"))),
+        ("terminal::quit", Some(("\x1c", "code 131"))),
+        ("terminal::hang-up", None),
+    ];
+    let row = |(name, key): (&str, Option<(&'static str, &'static str)>)| Test {
         name: name.to_owned(),
         wants: vec!["gcc", "script", "stty"],
         open: None,
-        run: Box::new(move || typed(key, expected)),
+        run: Box::new(move || ended_by(key)),
     };
     rows.into_iter().map(row).collect()
 }
@@ -71,9 +75,9 @@ impl Drop for Terminal {
     }
 }
 
-/// A key for a signal ends what was started, and the trace is whole. The terminal stops whoever writes to it from behind
-/// (`stty tostop`).
-fn typed(key: &'static str, expected: &str) -> Result<(), String> {
+/// A key for a signal ends what was started, or the end of the terminal does, and the trace is whole. The terminal stops processes that
+/// write to it in the background (`stty tostop`).
+fn ended_by(key: Option<(&str, &str)>) -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "served.c")?;
     let mut served = Served::start(&program)?;
@@ -83,8 +87,12 @@ fn typed(key: &'static str, expected: &str) -> Result<(), String> {
     let mut terminal = Terminal::start(&room, &shell)?;
     terminal.expect("; ^C ends it", 0)?;
     let counts = served.work()?;
-    terminal.press(key, expected)?;
-    terminal.wait()?;
+    if let Some((key, expected)) = key {
+        terminal.press(key, expected)?;
+        terminal.wait()?;
+    } else {
+        drop(terminal);
+    }
     // Who did the work may still be at it.
     let path = room.path("t.mcount");
     until("the trace is finished", || Trace::read(&path).is_ok_and(|trace| trace.finished))?;

@@ -6,8 +6,8 @@ use nix::libc;
 ///
 /// A process group of its own is enough for that. A session of its own would be scheduled as a group of its own (autogroup,
 /// `sched(7)`), and Linux 6.18 lets such a group wait for up to a minute if another one keeps all processors busy
-/// (newer ones have b3d99f43c72b, "sched/fair: Fix `zero_vruntime` tracking"). Only who is typed to needs one: another group than the terminal's
-/// can't read from it.
+/// (newer ones have b3d99f43c72b, "sched/fair: Fix `zero_vruntime` tracking"). A worker that reads keys needs one, though: a
+/// process in the background can't read from its terminal.
 pub(super) fn leave(is_typed_to: bool) {
     // SAFETY: no pointer to memory is passed. Nothing is executed later that would go on to ignore these signals.
     unsafe {
@@ -16,7 +16,7 @@ pub(super) fn leave(is_typed_to: bool) {
             return;
         }
         libc::setpgid(0, 0);
-        // It may write to the terminal from behind (`stty tostop`).
+        // It may write to the terminal in the background, whatever `stty tostop` says.
         libc::signal(libc::SIGTTOU, libc::SIG_IGN);
         libc::signal(libc::SIGTTIN, libc::SIG_IGN);
     }
