@@ -5,6 +5,7 @@ use crate::attach::{compare, text};
 use crate::reader::Trace;
 use crate::truth::{Room, until};
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use testkit::served::Served;
 
@@ -22,6 +23,10 @@ pub(crate) fn tests() -> Vec<Test> {
     };
     rows.into_iter().map(row).collect()
 }
+
+/// How often what is shown is waited for. A terminal needs a session, and Linux 6.18 lets a new one wait for a minute (see `leave` in
+/// the tracer's `terminal.rs`).
+const WAITS: usize = 5;
 
 /// A command on a terminal of its own, which `script` gives it.
 pub(crate) struct Terminal {
@@ -49,8 +54,47 @@ impl Terminal {
     /// What has been shown since there were so many bytes has to have this in it before long.
     pub(crate) fn expect(&self, what: &str, since: usize) -> Result<(), String> {
         let is_there = || self.shown().get(since..).is_some_and(|shown| shown.contains(what));
-        until(&format!("{what:?} is shown"), is_there)
-            .map_err(|error| format!("{error}: {:?}", self.shown()))
+        let waits = || until(&format!("{what:?} is shown"), is_there);
+        let mut result = waits();
+        for _ in 1..WAITS {
+            result = result.or_else(|_| waits());
+        }
+        result.map_err(|error| format!("{error}: {:?}\n{}", self.shown(), self.processes()))
+    }
+
+    /// What the kernel says of the processes on it.
+    fn processes(&self) -> String {
+        let read = |path: String| {
+            let bytes = testkit::files::read(Path::new(&path)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        // What `/proc/PID/stat` says behind the name: the state, the parent, the group, the session.
+        let stat = |process: &str| {
+            let text = read(format!("/proc/{process}/stat"));
+            let behind = text.rsplit(')').next().unwrap_or_default();
+            behind.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let script = self.child.id().to_string();
+        let is_here = |process: &str| {
+            let leader = stat(process).get(3).cloned().unwrap_or_default();
+            process == script || stat(&leader).get(1) == Some(&script)
+        };
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let names = all.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut shown = String::new();
+        for process in names.filter(|name| is_here(name)) {
+            let status = read(format!("/proc/{process}/status"));
+            let is_wanted = |line: &&str| {
+                ["Name", "State", "PPid", "Sig", "Shd"].iter().any(|word| line.starts_with(word))
+            };
+            let lines: Vec<_> = status.lines().filter(is_wanted).collect();
+            let (waits, scheduled) = (
+                read(format!("/proc/{process}/wchan")),
+                read(format!("/proc/{process}/schedstat")),
+            );
+            shown += &format!("{process}: {} at {waits}, scheduled {scheduled}", lines.join(", "));
+        }
+        shown
     }
 
     /// Presses keys, and waits until this is shown.
