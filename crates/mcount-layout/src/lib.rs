@@ -260,6 +260,8 @@ pub mod special {
     pub const RESULT: u64 = 7;
     /// Bytes of them: `value`, then `w1`, the lowest byte first.
     pub const BYTES: u64 = 8;
+    /// The next call returns to address `w1`.
+    pub const CALLER: u64 = 9;
 }
 
 /// Values: arguments and results.

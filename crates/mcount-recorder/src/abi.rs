@@ -185,6 +185,8 @@ pub mod flags {
     pub const VALUES: u64 = 32;
     /// So are counters.
     pub const COUNTERS: u64 = 64;
+    /// So is where calls return to.
+    pub const CALLERS: u64 = 128;
 }
 
 /// How many counts there are at the symbol `mcount_short_waits`: how many calls of functions that may wait were too short to

@@ -28,5 +28,6 @@ const _: () = {
     assert!(number("SHORTEST") == offset_of!(Config, shortest));
     assert!(number("SHORTS") == offset_of!(Block, shorts));
     assert!(number("SHORTEST_WAIT") == offset_of!(Config, shortest_wait));
+    assert!(number("CALLER") as u64 == crate::layout::special::CALLER);
     assert!(number("PG_EXIT") == offset_of!(Config, pg_exit));
 };

@@ -1,14 +1,14 @@
 //! Records of calls: that one was entered, or has ended.
 
 use crate::abi::class::WAITS;
-use crate::abi::flags::COUNTERS;
+use crate::abi::flags::{CALLERS, COUNTERS};
 use crate::block::{Block, put};
 use crate::chunks::drop_call;
 use crate::host::Host;
 use crate::numbers::{HAS_MORE, UNWOUND, has};
 use crate::places::SHIFT;
 use crate::thread::{SHORTS, low_bits, new_room, now, take_records};
-use crate::{layout as trace, shadow};
+use crate::{layout as trace, pads, shadow};
 
 /// Records that function `id` was entered.
 ///
@@ -125,6 +125,10 @@ pub unsafe fn record_behind<H: Host>(
         }
         if end == UNWOUND {
             add(trace::special::SLOT, 0, slot << SHIFT);
+        }
+        // What is kept for the slot belongs to another frame if there's a pad, perhaps.
+        if has::<H>(CALLERS) && open & pads::OF_PAD == 0 {
+            add(trace::special::CALLER, 0, shadow.ret.read_volatile());
         }
         if is_late && new_room::<H>(block, 1).is_none() {
             drop_call::<H>();

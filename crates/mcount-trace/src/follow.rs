@@ -40,6 +40,8 @@ pub struct Ended {
     pub end: u64,
     /// How it ended.
     pub how: Option<End>,
+    /// The address at which its caller goes on; `None` if it wasn't recorded.
+    pub caller: Option<u64>,
 }
 
 /// The results of a look.
@@ -104,6 +106,7 @@ struct ReadPosition {
     /// What special records say of the next call.
     start: Option<u64>,
     owner: Option<u32>,
+    caller: Option<u64>,
     /// There was nothing at [`Self::at`] the last time either.
     is_stuck: bool,
 }
@@ -120,6 +123,7 @@ impl ReadPosition {
             tid: 0,
             start: None,
             owner: None,
+            caller: None,
             is_stuck: false,
         }
     }
@@ -363,12 +367,13 @@ fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
                 }
             }
             Record::Special(special::THREAD, number, ids) => {
-                (place.thread, place.start, place.owner) = (number, None, None);
+                (place.thread, place.start, place.owner, place.caller) = (number, None, None, None);
                 place.tid = low_half(ids);
             }
             Record::Special(special::START, _, ticks) => place.start = Some(ticks),
             Record::Special(special::OWNER, number, _) => place.owner = Some(number),
             Record::Special(special::BASE, _, ticks) => place.base = ticks,
+            Record::Special(special::CALLER, _, address) => place.caller = Some(address),
             Record::Special(..) => {}
             Record::Call(first, second) => {
                 let raw = Raw::new(first, second, place.base, 0);
@@ -381,6 +386,7 @@ fn take(bytes: &[u8], place: &mut ReadPosition, each: &mut impl FnMut(&Ended)) {
                     start: place.start.take().unwrap_or(raw.start),
                     end: raw.end,
                     how: raw.how_ended(),
+                    caller: place.caller.take(),
                 });
                 place.calls += 1;
             }

@@ -261,6 +261,7 @@ impl CallsArgs {
             min_duration,
             entries: self.entries,
             untimed,
+            callers: false,
             switches: self.switches(),
             system_calls: self.system_calls || !self.kernel.is_empty(),
             kernel: self.kernel.clone(),

@@ -25,7 +25,7 @@ speed. Functions that are called very often are armed in some windows only.
 Numbers are estimates for the whole time, and ± says how far the truth may be away, in 19 cases of 20. It \
 comes from how windows differ. ± ? means that fewer than 12 windows had a call. Time includes what a \
 function calls, and share is the part of all time; with several threads, or functions that call \
-themselves, it can exceed 100 %. Processes that the process makes aren't sampled.
+themselves, it can exceed 100 %. Self is that share less that of calls to other sampled functions. Processes that the process makes aren't sampled.
 
 On a terminal the table is refreshed until ^C. Otherwise mcount prints it once, at the end: after \
 --duration, when the process ends, or by ^C or SIGTERM. With --output it's written to a file instead: a \
@@ -37,10 +37,13 @@ current folder.
 
 With --format jsonl, each line is a function, with the fields start (seconds since 1970) and seconds of the \
 sample, host, program and program_build (its build ID), process, function, module and its build, calls and \
-windows (what was seen), calls_per_second, mean_ns \
-and share (a part of 1), each also with _error (null if unknown), median_ns, p90_ns, p99_ns and unfinished.
+windows (what was seen), calls_per_second, mean_ns, \
+share and self_share (parts of 1), each also with _error (null if unknown), median_ns, p90_ns, p99_ns, \
+unfinished, and callers: a list with function (null for code that isn't sampled), module, calls, \
+calls_per_second and share of their calls.
 
 Examples: mcount sample 1234
+          mcount sample --callers --duration 10s 1234
           mcount sample --cost 0.5% --duration 30s --filter 'handle_*' 1234
           mcount sample --probe '*' --duration 1m --format jsonl 1234 | jq -r 'select(.share > 0.1).function'
           mcount sample --slow 10ms --duration 1h 1234 && mcount replay serve.slow.mcount
@@ -60,6 +63,9 @@ pub(super) struct SampleArgs {
     /// Sort by this column, largest first
     #[arg(long, value_enum, value_name = "COLUMN", default_value = "total")]
     sort: Sort,
+    /// Say below each function who calls it
+    #[arg(long)]
+    callers: bool,
     /// Print aligned text, or one JSON object per function
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -228,7 +234,8 @@ fn sample_process(arguments: &SampleArgs, process: i32) -> u8 {
     let interval = is_live.then_some(arguments.interval);
     let slow = arguments.slow.clone().map(|time| SlowCalls::new(time, output.as_ref(), say));
     let has_watch = slow.is_some();
-    let table = Table::new(arguments.sort, arguments.format, interval, output, slow);
+    let table = Table::new(arguments.sort, arguments.format, interval, output, slow)
+        .with_callers(arguments.callers);
     let request = Request {
         process,
         command: Vec::new(),

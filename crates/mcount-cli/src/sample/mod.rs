@@ -2,26 +2,25 @@
 
 mod again;
 mod cells;
+mod json;
 mod output;
 mod parquet;
 mod slow;
+mod text;
 
 pub use self::again::{Again, sample_again};
 pub use self::output::Output;
 pub use self::slow::SlowCalls;
 
-use self::cells::{cell, part, rate, time};
-use crate::replay::short_name;
-use crate::trace::attach::{Named, Observer, Opened, Progress, is_in_thinned};
+use crate::trace::attach::{Caller, Named, Observer, Opened, Progress, Sampled, is_in_thinned};
 use crate::words::{counted, printable};
 use clap::ValueEnum;
 use mcount_trace::{Ended, Trace};
 use mcount_view::sample::{Chance, Load, Row, Sample, Thinned, Window};
-use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// How it's printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -37,6 +36,9 @@ pub enum Format {
 pub enum Sort {
     /// Time with what they called.
     Total,
+    /// Time without that.
+    #[value(name = "self")]
+    Own,
     /// How often they're called.
     Calls,
     /// How long a call takes.
@@ -54,6 +56,11 @@ pub struct Table {
     output: Option<Output>,
     slow: Option<SlowCalls>,
     functions: BTreeMap<u32, Named>,
+    /// The paths of modules.
+    modules: Vec<String>,
+    has_callers: bool,
+    /// Callers are printed as well.
+    shows_callers: bool,
     cost: f64,
     sample: Sample,
     /// Calls that hadn't ended, by function.
@@ -86,12 +93,21 @@ impl Table {
             output,
             slow,
             functions: BTreeMap::new(),
+            modules: Vec::new(),
+            has_callers: false,
+            shows_callers: false,
             cost: 0.0,
             sample: Sample::new(1, 0.0),
             unfinished: BTreeMap::new(),
             shown: 0,
             idle: 0.0,
         }
+    }
+
+    /// Prints who calls each function, too.
+    #[must_use]
+    pub fn with_callers(self, shows_callers: bool) -> Self {
+        Self { shows_callers, ..self }
     }
 
     /// The rows in their order.
@@ -105,6 +121,7 @@ impl Table {
         self.idle = calls * IDLE_PROBE / (used / elapsed).max(1e-3);
         let key = |row: &Row| match self.sort {
             Sort::Total => row.share.value,
+            Sort::Own => row.own.map_or(0.0, |own| own.value),
             Sort::Calls => row.per_second.value,
             Sort::Mean => row.mean.value,
             Sort::Name => 0.0,
@@ -114,42 +131,6 @@ impl Table {
             more.then_with(|| name.function.cmp(&other_name.function))
         });
         rows
-    }
-
-    fn text(&mut self, progress: &Progress, is_last: bool) -> Vec<String> {
-        let rows = self.rows(progress);
-        let mut lines = vec![self.title(progress)];
-        let name = |named: &Named| {
-            let is_program = *named.module == *progress.program;
-            let module = Path::new(&*named.module).file_name().unwrap_or_default().display();
-            let module = if is_program { String::new() } else { format!(" @{module}") };
-            printable(&format!("{}{module}", short_name(&named.function))).into_owned()
-        };
-        let head = ["CALLS/s", "TIME/CALL", "SHARE"].map(str::to_owned);
-        let mut table = vec![("FUNCTION".to_owned(), head)];
-        table.extend(rows.iter().map(|(row, named)| {
-            // Of no call it may be known how long it took.
-            let is_known = row.percentiles != [None; 3];
-            let timed = |cell: String| if is_known { cell } else { "?".to_owned() };
-            let [mean, share] = [cell(row.mean, time), cell(row.share, part)].map(timed);
-            let cells = [cell(row.per_second, rate), mean, share];
-            (name(named), cells)
-        }));
-        let count = |text: &String| text.chars().count();
-        let width = |texts: &mut dyn Iterator<Item = &String>| texts.map(count).max().unwrap_or(0);
-        let widths = [
-            width(&mut table.iter().map(|(name, _)| name)),
-            width(&mut table.iter().map(|(_, [calls, ..])| calls)),
-            width(&mut table.iter().map(|(_, [_, mean, _])| mean)),
-        ];
-        lines.extend(table.iter().map(|(name, [calls, mean, share])| {
-            let [first, second, third] = widths;
-            format!("{name:first$}  {calls:second$}  {mean:third$}  {share}")
-        }));
-        if is_last {
-            lines.extend(self.notes(progress));
-        }
-        lines
     }
 
     fn title(&self, progress: &Progress) -> String {
@@ -193,6 +174,9 @@ impl Table {
     fn reset(&mut self) {
         self.sample.begin_again(self.cost);
         self.sample.set_groups(self.functions.values().map(|named| (named.number, named.group)));
+        if !self.has_callers {
+            self.sample.without_callers();
+        }
         self.unfinished.clear();
     }
 
@@ -226,70 +210,22 @@ impl Table {
         }
     }
 
-    /// What numbers lack.
-    fn notes(&self, progress: &Progress) -> Vec<String> {
-        let mut notes = Vec::new();
-        if !self.unfinished.is_empty() {
-            let each = self.unfinished.iter().filter_map(|(number, count)| {
-                let name = &self.functions.get(number)?.function;
-                Some(format!("{count} of {}", printable(&short_name(name))))
-            });
-            let each: Vec<String> = each.collect();
-            notes.push(format!(
-                "calls that hadn't ended, whose time isn't counted: {}",
-                each.join(", ")
-            ));
-        }
-        for (count, what) in [
-            (progress.missed, "written over before it was read"),
-            (self.sample.forgotten(), "longer than windows are remembered"),
-        ] {
-            if count != 0 {
-                notes.push(format!("{} not counted: {what}", counted(count, "call", "calls")));
-            }
-        }
-        notes
-    }
-
     /// As a file of Parquet.
     fn parquet(&mut self, progress: &Progress) -> io::Result<Vec<u8>> {
         let rows = self.rows(progress);
         let unfinished = |function: u32| self.unfinished.get(&function).copied().unwrap_or(0);
         parquet::file(&rows, progress, unfinished)
     }
+}
 
-    fn json(&mut self, progress: &Progress) -> Vec<String> {
-        let rows = self.rows(progress).into_iter();
-        let host = host();
-        let start = progress.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let line = |(row, named): (Row, Named)| {
-            let [median, p90, p99] = row.percentiles;
-            json!({
-                "start": start.as_secs_f64(),
-                "seconds": progress.running.as_secs_f64(),
-                "host": host,
-                "program": progress.program,
-                "program_build": &*progress.build,
-                "process": progress.process,
-                "function": &*named.function,
-                "module": &*named.module,
-                "build": &*named.build,
-                "calls": row.calls,
-                "windows": row.windows,
-                "calls_per_second": row.per_second.value,
-                "calls_per_second_error": row.per_second.error,
-                "mean_ns": row.mean.value,
-                "mean_ns_error": row.mean.error,
-                "median_ns": median,
-                "p90_ns": p90,
-                "p99_ns": p99,
-                "share": row.share.value,
-                "share_error": row.share.error,
-                "unfinished": self.unfinished.get(&row.function).copied().unwrap_or(0),
-            })
-            .to_string()
-        };
-        rows.map(line).collect()
+/// Modules have the numbers behind those of functions (see the trace format).
+const MODULES: u32 = 1 << 24;
+
+/// What stands for a caller in a sample.
+fn number_of(caller: Caller) -> u32 {
+    match caller {
+        Caller::Function(number) => number,
+        Caller::Module(place) => MODULES.saturating_add(place),
     }
 }
 
@@ -299,9 +235,10 @@ fn host() -> String {
 }
 
 impl Observer for Table {
-    fn begin(&mut self, functions: Vec<Named>, cost: f64) {
-        self.cost = cost;
-        self.functions = functions.into_iter().map(|named| (named.number, named)).collect();
+    fn begin(&mut self, sampled: Sampled) {
+        (self.cost, self.has_callers) = (sampled.cost, sampled.has_callers);
+        self.modules = sampled.modules;
+        self.functions = sampled.functions.into_iter().map(|named| (named.number, named)).collect();
         self.reset();
     }
 
@@ -327,8 +264,8 @@ impl Observer for Table {
         });
     }
 
-    fn call(&mut self, call: &Ended) {
-        self.sample.add(call);
+    fn call(&mut self, call: &Ended, caller: Option<Caller>) {
+        self.sample.add(call, caller.map(number_of));
         if let Some(slow) = &mut self.slow {
             slow.add(call);
         }

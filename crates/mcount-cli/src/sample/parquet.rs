@@ -41,8 +41,9 @@ pub(super) fn file(
             put(&|column| column.real(value));
             put(&|column| column.maybe_real(error.filter(|error| error.is_finite())));
         }
-        for time in row.percentiles {
-            put(&|column| column.maybe_real(time));
+        let own = [row.own.map(|own| own.value), row.own.and_then(|own| own.error)];
+        for number in row.percentiles.into_iter().chain(own) {
+            put(&|column| column.maybe_real(number.filter(|number| number.is_finite())));
         }
     }
     let mut writer = Writer::new(Vec::new(), FIELDS)?;

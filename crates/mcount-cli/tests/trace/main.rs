@@ -31,6 +31,7 @@ mod probes_any;
 mod programs;
 mod reader;
 mod sample;
+mod sample_callers;
 mod sample_slow;
 mod sanitizers;
 mod sizes;
@@ -87,7 +88,8 @@ fn main() -> ExitCode {
         .chain(terminal::tests())
         .chain(top::tests())
         .chain(sample::tests())
-        .chain(sample_slow::tests());
+        .chain(sample_slow::tests())
+        .chain(sample_callers::tests());
     let tests = tests.chain(control::tests()).chain(damaged::tests()).chain(off_cpu::tests());
     let tests = tests
         .chain(values::tests())

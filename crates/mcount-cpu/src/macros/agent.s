@@ -14,7 +14,7 @@
     .macro ONE_FOR_ALL
     ALSO mcount_entry, mcount_entry_untimed, mcount_entry_limited, mcount_entry_only, mcount_entry_only_untimed, mcount_entry_values
     ALSO mcount_pg_entry, mcount_pg_entry_untimed, mcount_pg_entry_limited, mcount_pg_entry_only, mcount_pg_entry_only_untimed, mcount_pg_entry_values
-    ALSO mcount_exit, mcount_exit_untimed, mcount_exit_shortest, mcount_exit_waits, mcount_exit_limited, mcount_pg_return
+    ALSO mcount_exit, mcount_exit_untimed, mcount_exit_shortest, mcount_exit_waits, mcount_exit_callers, mcount_exit_limited, mcount_pg_return
     .endm
 
 /* Room for stubs, in pages of the largest size that's supported. They need no unwind information: nothing returns into them, as a function is called

@@ -40,6 +40,7 @@
     EXIT mcount_exit_untimed, 0, 0
     EXIT mcount_exit_shortest, 1, 1
     EXIT mcount_exit_waits, 1, 2
+    EXIT mcount_exit_callers, 1, 3
 
 # The exit of a call by which what is recorded may have changed.
     BEGIN mcount_exit_limited

@@ -50,6 +50,9 @@
     .set RECORD_BODY, 0
     .set RECORD_ID, 28
 
+# A special record: where the next call returns to.
+    .set CALLER, 9
+
 # What routines differ in.
     .set BEFORE, 0              # the hook is at the function's entry, %rsp is the slot but for what is pushed
     .set BEHIND, 1              # it is behind the prologue, the slot is above the frame pointer
@@ -340,7 +343,8 @@
     .endm
 
 # The traced function has returned: %rsp is just above the slot. With `shortest`, calls that were shorter than
-# the configuration says aren't recorded. If it's 2, the function may wait, and shorter calls are counted.
+# the configuration says aren't recorded. If it's 2, the function may wait, and shorter calls are counted. If it's 3,
+# all are recorded, and where they return to.
     .macro EXIT name, clock, shortest
     BEGIN \name
     .cfi_personality 0x1b, mcount_personality
@@ -418,12 +422,27 @@
     orq \spare, %rdx
     shrq $40, %rdx
     jnz 5f
+    .if \shortest == 3
+    movl $32, %edx
+    TO xaddq, %rdx, HEAD
+    addq $16, %rdx
+    .else
     movl $16, %edx
     TO xaddq, %rdx, HEAD
+    .endif
     FROM cmpq, END, %rdx
     jae 5f
     FROM cmpq, BASE, %rsi
     jne 5f
+    .if \shortest == 3
+    FLIP_B %rcx
+    FLIP_A %rcx
+    movq (%rcx), %rsi
+    movq %rsi, -8(%rdx)
+    movq $CALLER << 24, -16(%rdx)
+    FLIP_A %rcx
+    FLIP_B %rcx
+    .endif
     shlq $24, \spare
     leal (%rcx), %esi
     shrl $1, %esi

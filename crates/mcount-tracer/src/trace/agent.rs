@@ -85,6 +85,8 @@ pub(super) enum Kind {
     Untimed,
     /// Calls that took some time.
     Long,
+    /// All calls, with times, and where they return to.
+    Callers,
     /// What's recorded depends on what a call is nested in.
     Limited,
     /// Entries.
@@ -93,13 +95,14 @@ pub(super) enum Kind {
     UntimedEntries,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 /// The names of the routines of each kind, in the order of [`Kind`].
 const NAMES: [[&str; 3]; KINDS] = [
     ["mcount_entry", "mcount_pg_entry", "mcount_exit"],
     ["mcount_entry_untimed", "mcount_pg_entry_untimed", "mcount_exit_untimed"],
     ["mcount_entry", "mcount_pg_entry", "mcount_exit_shortest"],
+    ["mcount_entry", "mcount_pg_entry", "mcount_exit_callers"],
     ["mcount_entry_limited", "mcount_pg_entry_limited", "mcount_exit_limited"],
     ["mcount_entry_only", "mcount_pg_entry_only", "mcount_exit"],
     ["mcount_entry_only_untimed", "mcount_pg_entry_only_untimed", "mcount_exit"],

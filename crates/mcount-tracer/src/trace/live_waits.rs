@@ -154,7 +154,16 @@ mod tests {
             Watched { waits: BTreeSet::from([LOCK, SLEEP]), locks: BTreeSet::from([LOCK]) };
         let mut waits = LiveWaits::new(watched);
         let mut add = |thread: u32, function: u32, start: u64, end: u64| {
-            waits.add(&Ended { thread, process: 1, tid: 0, function, start, end, how: None });
+            waits.add(&Ended {
+                thread,
+                process: 1,
+                tid: 0,
+                function,
+                start,
+                end,
+                how: None,
+                caller: None,
+            });
         };
         for at in (0..10_000).step_by(1000) {
             // One writes, the other waits for it; a third one works.

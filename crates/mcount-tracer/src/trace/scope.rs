@@ -124,6 +124,8 @@ pub struct Scope {
     pub entries: bool,
     /// Without times.
     pub untimed: bool,
+    /// Where calls return to, too.
+    pub callers: bool,
     /// When threads were off the processor.
     pub switches: Switches,
     /// System calls.
@@ -164,6 +166,7 @@ impl Default for Scope {
             min_duration: 0,
             entries: false,
             untimed: false,
+            callers: false,
             switches: Switches::No,
             system_calls: false,
             kernel: Vec::new(),
@@ -340,6 +343,7 @@ impl Scope {
             _ if self.is_limited() => Kind::Limited,
             _ if self.min_duration != 0 => Kind::Long,
             (false, true) => Kind::Untimed,
+            _ if self.callers => Kind::Callers,
             (false, false) => Kind::Calls,
         }
     }
@@ -355,6 +359,7 @@ impl Scope {
             (self.untimed, flags::UNTIMED),
             (self.entries, flags::ENTRIES),
             (self.is_limited(), flags::LIMITED),
+            (self.callers, flags::CALLERS),
             (!self.counters.is_empty(), flags::COUNTERS),
         ];
         all.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag)

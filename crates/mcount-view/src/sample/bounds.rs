@@ -11,7 +11,7 @@ use crate::compare::statistics::limit;
 use std::time::Duration;
 
 /// Fewer windows than these say too little of how windows differ.
-const FEWEST: u64 = 12;
+pub(super) const FEWEST: u64 = 12;
 /// One in twenty intervals lacks the truth.
 const ODDS: f64 = 0.05;
 
@@ -19,8 +19,8 @@ const ODDS: f64 = 0.05;
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Windows {
     pub(super) count: u64,
-    weights: f64,
-    squares: f64,
+    pub(super) weights: f64,
+    pub(super) squares: f64,
 }
 
 impl Windows {
@@ -102,6 +102,11 @@ impl Sums {
         self.slower += weight.call * calls;
     }
 
+    /// How many times these calls there would be if they weren't recorded, and how far that may be wrong.
+    pub(super) fn more(&self, slowed: Slowed) -> (f64, f64) {
+        slowed.more(self.slower / self.calls)
+    }
+
     /// What they say. Recording slows the program down as `slowed` says, and usually costs so many seconds a call.
     pub(super) fn row(&self, function: u32, all: &Windows, slowed: Slowed, usual: f64) -> Row {
         let weights = all.weights + self.other.weights;
@@ -129,7 +134,7 @@ impl Sums {
         let mean_error =
             bound(effective(self.time, self.time_time)) * deviation(spread, self.calls, self.seen);
         // What the correction for recording may be wrong by.
-        let (more, more_error) = slowed.more(self.slower / self.calls);
+        let (more, more_error) = self.more(slowed);
         let unsure = more_error / more;
         let unsure_time = cost.part * cost.unsure * within.max(usual / 2.0);
         let unsure_part = if per_call > 0.0 { unsure + unsure_time / per_call } else { unsure };
@@ -155,6 +160,7 @@ impl Sums {
                 more * rest(self.time, self.time_time, self.time_weight),
                 unsure_part,
             ),
+            own: None,
             percentiles: self.durations.percentiles([0.5, 0.9, 0.99]),
         }
     }
@@ -172,6 +178,6 @@ fn nanoseconds(seconds: f64) -> u64 {
     clippy::cast_sign_loss,
     reason = "it's between 1 and 200"
 )]
-fn bound(windows: f64) -> f64 {
+pub(super) fn bound(windows: f64) -> f64 {
     limit(ODDS, (windows - 1.0).clamp(1.0, 200.0) as usize)
 }

@@ -15,6 +15,7 @@ mod durations;
 mod load;
 #[cfg(test)]
 mod observed;
+mod own;
 #[cfg(test)]
 mod random;
 #[cfg(test)]
@@ -23,10 +24,12 @@ mod slow;
 pub mod table;
 
 pub use self::load::Load;
+pub use self::own::{Called, Caller};
 pub use self::slow::Slow;
 
 use self::bounds::Sums;
 use self::calibration::{Calibration, Measured};
+use self::own::{Corrections, Own, Pairs};
 use foldhash::HashMap;
 use mcount_trace::Ended;
 use std::collections::VecDeque;
@@ -105,6 +108,8 @@ pub struct Row {
     pub mean: Estimate,
     /// The time of all calls, as a part of all time.
     pub share: Estimate,
+    /// The time of all calls less that of the calls they made of other sampled functions, as a part of all time; `None` if callers aren't known.
+    pub own: Option<Estimate>,
     /// What half of the calls, nine of ten, and 99 of 100 don't exceed, in nanoseconds; `None` if none has ended.
     pub percentiles: [Option<f64>; 3],
 }
@@ -127,6 +132,7 @@ struct Kept {
     chances: Vec<Chance>,
     thinned: Option<Thinned>,
     cells: HashMap<u32, Cell>,
+    pairs: Pairs,
 }
 
 /// What a window counts for.
@@ -185,6 +191,8 @@ pub struct Sample {
     used: Load,
     recorded: HashMap<(u32, u32), u64>,
     calibration: Calibration,
+    /// Own times, and who calls whom, if callers are known.
+    own: Option<Own>,
     load: load::Loads,
     /// Calls of windows that are no longer known.
     forgotten: u64,
@@ -216,6 +224,7 @@ impl Sample {
             used: Load::default(),
             recorded: HashMap::default(),
             calibration: Calibration::default(),
+            own: Some(Own::default()),
             load: load::Loads::default(),
             forgotten: 0,
         }
@@ -225,7 +234,13 @@ impl Sample {
     pub fn begin_again(&mut self, cost: f64) {
         let mut calibration = std::mem::take(&mut self.calibration);
         calibration.age();
-        *self = Self { calibration, ..Self::new(1, cost) };
+        let own = self.own.as_ref().map(|_| Own::default());
+        *self = Self { calibration, own, ..Self::new(1, cost) };
+    }
+
+    /// It isn't known of all calls who made them: own times aren't either.
+    pub fn without_callers(&mut self) {
+        self.own = None;
     }
 
     /// How many ticks there are in a second is known better now.
@@ -267,6 +282,9 @@ impl Sample {
         let weight = Weight { window: window.gap, call: window.gap / seconds };
         self.count += 1;
         self.all.entry(window.group).or_default().add(weight.window);
+        if let Some(own) = self.own.as_mut().filter(|_| window.thinned.is_none()) {
+            own.open(window.group, weight.window);
+        }
         self.adjust(&window);
         self.load.begin(window.load, window.gap);
         self.used = window.load;
@@ -279,12 +297,13 @@ impl Sample {
             chances: window.chances,
             thinned: window.thinned,
             cells: HashMap::default(),
+            pairs: Pairs::default(),
         });
         self.cells += 1;
         while self.cells > Self::CELLS
             && let Some(oldest) = self.windows.pop_front()
         {
-            self.cells -= 1 + oldest.cells.len();
+            self.cells -= 1 + oldest.len();
         }
     }
 
@@ -307,8 +326,8 @@ impl Sample {
         }
     }
 
-    /// A call has ended. Those of a thread come in the order of their ends.
-    pub fn add(&mut self, ended: &Ended) {
+    /// A call has ended, and `caller` made it, if that's known. Those of a thread come in the order of their ends.
+    pub fn add(&mut self, ended: &Ended, caller: Option<Caller>) {
         if self.threads.len() > Self::THREADS {
             self.threads.clear();
         }
@@ -331,13 +350,19 @@ impl Sample {
         let time = (took - recording).max(0.0);
         let Some(kept) = self.windows.get_mut(at) else { return };
         let Some(weight) = kept.weight_of(ended.function, &self.groups) else { return };
-        let count = kept.cells.len();
-        let cell = kept.cells.entry(ended.function).or_default();
-        let sums = self.functions.entry(ended.function).or_default();
+        let count = kept.len();
+        let function = ended.function;
+        let cell = kept.cells.entry(function).or_default();
+        let sums = self.functions.entry(function).or_default();
         sums.add(*cell, time, recording, weight);
         cell.calls += 1.0;
         cell.time += time;
-        self.cells += kept.cells.len() - count;
+        if let Some(own) = self.own.as_mut().filter(|_| kept.thinned.is_none()) {
+            let weight = Weight { window: kept.weight.window, ..weight };
+            let call = self::own::Call { caller, function, time, recording };
+            own.add(&mut kept.pairs, call, kept.group, weight);
+        }
+        self.cells += kept.len() - count;
     }
 
     /// A call of `function` that began at `start` hasn't ended: it counts, but its time isn't known. `false` if it began in no window.
@@ -410,17 +435,42 @@ impl Sample {
 
     /// What is known now. `outside` is what the program used when nothing was armed.
     pub fn rows(&mut self, outside: Load) -> Vec<Row> {
-        self.settle();
-        let slowed = self.load.slowed(outside, self.calibration.cost(self.cost));
+        let slowed = self.slowed(outside);
+        let more = self.more(slowed);
+        let by = Corrections { slowed, groups: &self.groups, more: &more };
+        let own = self.own.as_ref().map(|own| own.of_callers(&by));
         let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
         let row = |(function, sums): (&u32, &Sums)| {
             let group = self.groups.get(function).copied().unwrap_or(0);
             let all = self.all.get(&group).copied().unwrap_or_default();
-            sums.row(*function, &all, slowed, self.cost)
+            let row = sums.row(*function, &all, slowed, self.cost);
+            // All time of what calls nothing is its own.
+            let time =
+                |own: &HashMap<u32, Estimate>| own.get(function).copied().unwrap_or(row.share);
+            Row { own: own.as_ref().map(time), ..row }
         };
         let mut rows: Vec<Row> = seen.map(row).collect();
         rows.sort_unstable_by_key(|row| row.function);
         rows
+    }
+
+    /// Who calls whom, as far as it's known. `outside` is what the program used when nothing was armed.
+    pub fn called(&mut self, outside: Load) -> Vec<Called> {
+        let slowed = self.slowed(outside);
+        let more = self.more(slowed);
+        let by = Corrections { slowed, groups: &self.groups, more: &more };
+        self.own.as_ref().map(|own| own.called(&by)).unwrap_or_default()
+    }
+
+    fn slowed(&mut self, outside: Load) -> load::Slowed {
+        self.settle();
+        self.load.slowed(outside, self.calibration.cost(self.cost))
+    }
+
+    /// How many times the calls of each function there would be if they weren't recorded, and how far that may be wrong.
+    fn more(&self, slowed: load::Slowed) -> HashMap<u32, (f64, f64)> {
+        let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
+        seen.map(|(function, sums)| (*function, sums.more(slowed))).collect()
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it's positive")]
@@ -434,6 +484,11 @@ impl Sample {
 }
 
 impl Kept {
+    /// What is kept of it.
+    fn len(&self) -> usize {
+        self.cells.len() + self.pairs.len()
+    }
+
     /// What a call of `function` counts for; nothing if it wasn't armed, or is armed all the time and belongs to another one of the groups.
     fn weight_of(&self, function: u32, groups: &HashMap<u32, u32>) -> Option<Weight> {
         if groups.get(&function).copied().unwrap_or(0) != self.group {

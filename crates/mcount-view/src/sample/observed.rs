@@ -79,7 +79,10 @@ fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f6
                 for _ in 0..calls_of(*function) {
                     let (function, end) = (*function, start + 1);
                     let (thread, process, tid, how) = (0, 1, 1, None);
-                    sample.add(&Ended { thread, process, tid, function, start, end, how });
+                    sample.add(
+                        &Ended { thread, process, tid, function, start, end, how, caller: None },
+                        None,
+                    );
                 }
             }
         }

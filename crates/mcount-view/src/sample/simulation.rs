@@ -2,7 +2,7 @@
 //! the truth as often as they say?
 
 use super::random::{Random, is_heads};
-use super::{Chance, Estimate, Load, Row, Sample, Thinned, Window, to_float};
+use super::{Called, Chance, Estimate, Load, Row, Sample, Thinned, Window, to_float};
 use crate::compare::{By, Rule, Sampled, compare_samples};
 use mcount_trace::Ended;
 
@@ -15,12 +15,19 @@ fn ticks(seconds: f64) -> u64 {
     (seconds * to_float(RATE)) as u64
 }
 
-/// A program: its calls in the order of their starts.
+/// A program: its calls in the order of their starts. Where they return to is the number of who made them.
 struct Stream(Vec<Ended>);
 
+/// Who makes calls, and isn't sampled.
+const OUTSIDE: u32 = 1000;
+
+fn caller_of(call: &Ended) -> Option<u32> {
+    call.caller.and_then(|caller| u32::try_from(caller).ok())
+}
+
 impl Stream {
-    /// Requests come in bursts to some threads. Each (0) parses (1), works (2) for a time with a heavy tail, and seldom waits (3)
-    /// for longer than windows and gaps are.
+    /// Requests come in bursts to some threads. Each (0) parses (1), works (2) for a time with a heavy tail, in which it parses
+    /// once more, and seldom waits (3) for longer than windows and gaps are.
     fn new(seed: u64, threads: u32, busy: f64) -> Self {
         let mut random = Random(seed);
         let mut calls = Vec::new();
@@ -43,34 +50,50 @@ impl Stream {
     /// A request that comes at `start`; its end.
     fn request(random: &mut Random, calls: &mut Vec<Ended>, thread: u32, start: f64) -> f64 {
         let mut now = start + 2e-6;
-        let mut call = |function: u32, from: f64, to: f64| {
+        let mut call = |caller: u32, function: u32, from: f64, to: f64| {
             let (start, end) = (ticks(from), ticks(to).max(ticks(from) + 1));
-            calls.push(Ended { thread, process: 1, tid: 1, function, start, end, how: None });
+            let (process, tid, how, caller) = (1, 1, None, Some(caller.into()));
+            calls.push(Ended { thread, process, tid, function, start, end, how, caller });
         };
         for _ in 0..3 {
             let end = now + random.exponential(3e-6);
-            call(1, now, end);
+            call(0, 1, now, end);
             now = end + 1e-6;
         }
-        let end = now + random.log_normal(40e-6, 1.3);
-        call(2, now, end);
+        let half = now + random.log_normal(20e-6, 1.3);
+        let inner = half + random.exponential(30e-6);
+        call(2, 1, half, inner);
+        let end = inner + random.log_normal(20e-6, 1.3);
+        call(0, 2, now, end);
         now = end + 1e-6;
         if random.part() < 0.1 {
             let end = now + random.exponential(0.02);
-            call(3, now, end);
+            call(0, 3, now, end);
             now = end;
         }
-        call(0, start, now + 1e-6);
+        call(OUTSIDE, 0, start, now + 1e-6);
         now + 1e-6
     }
 
-    /// Calls in a second, seconds of a call, and its part of all time.
-    fn truth(&self, function: u32) -> [f64; 3] {
-        let calls = self.0.iter().filter(|call| call.function == function);
+    /// How many calls there are of which this is so, and how many seconds they take.
+    fn sum(&self, is_it: impl Fn(&Ended) -> bool) -> (f64, f64) {
+        let calls = self.0.iter().filter(|call| is_it(call));
         let (count, time) =
             calls.fold((0, 0), |(count, time), call| (count + 1, time + (call.end - call.start)));
-        let (count, time) = (to_float(count), to_float(time) / to_float(RATE));
-        [count / to_float(SECONDS), time / count * 1e9, time / to_float(SECONDS)]
+        (to_float(count), to_float(time) / to_float(RATE))
+    }
+
+    /// Of a function: calls in a second, nanoseconds of a call, its part of all time, that of its own time, and the calls and their part of
+    /// all time that are [`Self::callers`]'s.
+    fn truth(&self, function: u32) -> [f64; KINDS] {
+        let (count, time) = self.sum(|call| call.function == function);
+        let (_, within) = self.sum(|call| caller_of(call) == Some(function));
+        let is_it =
+            |call: &Ended| call.function == function && caller_of(call) == Some(caller(function));
+        let (called, its_time) = self.sum(is_it);
+        let parts =
+            [count, time / count * to_float(SECONDS) * 1e9, time, time - within, called, its_time];
+        parts.map(|sum| sum / to_float(SECONDS))
     }
 
     /// What begins from one moment to another.
@@ -78,6 +101,14 @@ impl Stream {
         let at = |ticks| self.0.partition_point(|call| call.start < ticks);
         &self.0[at(from)..at(to)]
     }
+}
+
+/// How many quantities are estimated.
+const KINDS: usize = 6;
+
+/// Whose calls of a function are looked at.
+fn caller(function: u32) -> u32 {
+    [OUTSIDE, 2, 0, 0].get(function as usize).copied().unwrap_or(OUTSIDE)
 }
 
 /// How windows come.
@@ -113,7 +144,7 @@ fn lots(random: &mut Random, manner: Manner) -> Vec<Chance> {
 }
 
 /// What a sample says that was made with this seed.
-fn sample(stream: &Stream, seed: u64, manner: Manner) -> Vec<Row> {
+fn sample(stream: &Stream, seed: u64, manner: Manner) -> (Vec<Row>, Vec<Called>) {
     const LENGTH: f64 = 0.004;
     let mut random = Random(seed);
     let mut sample = Sample::new(RATE, 0.0);
@@ -130,7 +161,7 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> Vec<Row> {
         // As they come: what ended before this window.
         begun.sort_by_key(|call| call.end);
         let ended = begun.partition_point(|call| call.end < start);
-        begun.drain(..ended).for_each(|call| sample.add(&call));
+        begun.drain(..ended).for_each(|call| sample.add(&call, caller_of(&call)));
         let chances = lots(&mut random, manner);
         let is_thinned = manner == Manner::Thinned && random.part() < 0.5;
         let thinned = is_thinned.then(|| Thinned { seed: random.next(), has: is_heads });
@@ -162,27 +193,33 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> Vec<Row> {
     }
     begun.sort_by_key(|call| call.end);
     for call in &begun {
-        sample.add(call);
+        sample.add(call, caller_of(call));
     }
-    sample.rows(Load::default())
+    (sample.rows(Load::default()), sample.called(Load::default()))
 }
 
 /// What many samples say.
 struct Cover {
     /// How often the truth was in the interval, by quantity.
-    held: [f64; 3],
+    held: [f64; KINDS],
     /// How far the mean was from the truth, in standard errors of that mean, at worst.
     worst: f64,
 }
 
 fn cover(stream: &Stream, manner: Manner, repetitions: u64) -> Cover {
     let truth = [0, 1, 2, 3].map(|function| stream.truth(function));
-    let (mut held, mut all) = ([0_u32; 3], [0_u32; 3]);
-    let mut found: Vec<Vec<[f64; 3]>> = vec![Vec::new(); truth.len()];
+    let (mut held, mut all) = ([0_u32; KINDS], [0_u32; KINDS]);
+    let mut found: Vec<Vec<[f64; KINDS]>> = vec![Vec::new(); truth.len()];
     for seed in 0..repetitions {
-        for row in sample(stream, seed, manner) {
+        let (rows, called) = sample(stream, seed, manner);
+        for row in rows {
             let function = usize::try_from(row.function).unwrap();
-            let estimates = [row.per_second, row.mean, row.share];
+            let is_its =
+                |one: &&Called| one.function == row.function && one.caller == caller(row.function);
+            let pair = called.iter().find(is_its);
+            let [rate, share] = pair.map(|pair| [pair.per_second, pair.share]).unwrap_or_default();
+            let own = row.own.unwrap();
+            let estimates = [row.per_second, row.mean, row.share, own, rate, share];
             found[function].push(estimates.map(|estimate| estimate.value));
             for (at, (estimate, truth)) in estimates.iter().zip(truth[function]).enumerate() {
                 if let Some(error) = estimate.error {
@@ -195,7 +232,7 @@ fn cover(stream: &Stream, manner: Manner, repetitions: u64) -> Cover {
     let mut worst: f64 = 0.0;
     for (values, truth) in found.iter().zip(truth) {
         // The time of a call is a ratio of two estimates, which is right only in the long run.
-        for at in [0, 2] {
+        for at in [0, 2, 3, 4, 5] {
             let count = to_float(values.len() as u64);
             let mean = values.iter().map(|value| value[at]).sum::<f64>() / count;
             let squares: f64 = values.iter().map(|value| (value[at] - mean).powi(2)).sum();
@@ -203,7 +240,7 @@ fn cover(stream: &Stream, manner: Manner, repetitions: u64) -> Cover {
             worst = worst.max(((mean - truth[at]) / error).abs());
         }
     }
-    Cover { held: [0, 1, 2].map(|at| f64::from(held[at]) / f64::from(all[at])), worst }
+    Cover { held: std::array::from_fn(|at| f64::from(held[at]) / f64::from(all[at])), worst }
 }
 
 #[test]
@@ -213,7 +250,7 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
         for manner in
             [Manner::Plain, Manner::Steered, Manner::ByLot, Manner::InGroups, Manner::Thinned]
         {
-            let Cover { held, worst } = cover(&stream, manner, 250);
+            let Cover { held, worst } = cover(&stream, manner, 600);
             let is_right = held.iter().all(|part| (0.93..=0.97).contains(part));
             assert!(is_right && worst < 3.5, "{seed} {manner:?}: {held:?}, {worst}");
         }
@@ -255,15 +292,10 @@ fn recording_does_not_count() {
                 load,
             });
             for call in (start..start + length).step_by(apart) {
-                sample.add(&Ended {
-                    thread: 0,
-                    process: 1,
-                    tid: 1,
-                    function: 1,
-                    start: call,
-                    end: call + 9,
-                    how: None,
-                });
+                let (thread, process, tid, function) = (0, 1, 1, 1);
+                let (start, end, how, caller) = (call, call + 9, None, None);
+                let call = Ended { thread, process, tid, function, start, end, how, caller };
+                sample.add(&call, None);
             }
         }
         let [row] = sample.rows(Load { used: used_outside, elapsed: 1.0 })[..] else { panic!() };
@@ -295,7 +327,19 @@ fn calls_count_if_they_begin_in_a_window() {
         });
     };
     let add = |sample: &mut Sample, start, end| {
-        sample.add(&Ended { thread: 0, process: 1, tid: 1, function: 1, start, end, how: None });
+        sample.add(
+            &Ended {
+                thread: 0,
+                process: 1,
+                tid: 1,
+                function: 1,
+                start,
+                end,
+                how: None,
+                caller: None,
+            },
+            None,
+        );
     };
     open(&mut sample, 1000);
     for (start, end) in [(999, 1001), (1000, 1002), (1099, 1300), (1100, 1301)] {
@@ -324,7 +368,7 @@ fn equal_programs_are_seldom_different() {
         (row.function.to_string(), estimates, row.windows)
     };
     let sampled = |stream: &Stream, seed| {
-        let rows = sample(stream, seed, Manner::Plain).into_iter().map(named);
+        let rows = sample(stream, seed, Manner::Plain).0.into_iter().map(named);
         [Sampled::of(to_float(SECONDS), rows)]
     };
     let rule = Rule { by: By::Total, threshold: 0.0, only_worse: false, has_all: false };
@@ -345,7 +389,7 @@ fn percentiles_divide_all_calls() {
     let stream = Stream::new(3, 4, 0.0005);
     let mut sums = [[0.0; 3]; 4];
     for seed in 0..50 {
-        for row in sample(&stream, seed, Manner::Steered) {
+        for row in sample(&stream, seed, Manner::Steered).0 {
             let calls = stream.0.iter().filter(|call| call.function == row.function);
             let took: Vec<f64> =
                 calls.map(|call| to_float(call.end - call.start) * 1e9 / to_float(RATE)).collect();

@@ -226,7 +226,7 @@ mod tests {
 
     fn call(thread: u32, function: u32, start: u64, end: u64) -> Ended {
         let how = Some(End::Return);
-        Ended { thread, process: 7, tid: 70 + thread, function, start, end, how }
+        Ended { thread, process: 7, tid: 70 + thread, function, start, end, how, caller: None }
     }
 
     /// A trace whose only use is its names.

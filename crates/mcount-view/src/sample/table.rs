@@ -26,6 +26,8 @@ pub const FIELDS: &[Field] = &[
     Field::optional("median_ns", Kind::Real),
     Field::optional("p90_ns", Kind::Real),
     Field::optional("p99_ns", Kind::Real),
+    Field::optional("self_share", Kind::Real),
+    Field::optional("self_share_error", Kind::Real),
 ];
 
 /// The rows of a file.

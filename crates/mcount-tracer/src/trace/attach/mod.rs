@@ -34,7 +34,9 @@ mod worker;
 pub use self::front::attach;
 pub use self::handle::{Call, Finished, Options, Session};
 pub use self::list::list;
-pub use self::sample::{Lot, Named, Observer, Opened, Progress, Sampling, is_in_thinned};
+pub use self::sample::{
+    Caller, Lot, Named, Observer, Opened, Progress, Sampled, Sampling, is_in_thinned,
+};
 use super::file::Size;
 use super::processor;
 use super::scope::Scope;

@@ -133,6 +133,7 @@ impl Worker {
     /// Attaches.
     pub(super) fn begin(mut request: Request, told: Told) -> io::Result<Self> {
         request.scope.check()?;
+        request.scope.callers |= request.sampling.is_some();
         let process = request.process;
         let memory = Memory::open(process).map_err(|error| super::refused(process, error))?;
         let mut program = Program::read(process, &memory, &request.scope)?;

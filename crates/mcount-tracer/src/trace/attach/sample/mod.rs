@@ -4,10 +4,13 @@
 //! ([`super::sites`]). A call that begins in a window is recorded when it returns, whether hooks are armed then or not. What the calls say is another one's
 //! matter, the [`Observer`]'s: here it's decided when windows are, and which functions they have.
 
+mod callers;
 mod steer;
 mod watch;
 mod window;
 
+pub use self::callers::Caller;
+use self::callers::Callers;
 pub use self::steer::is_in_thinned;
 use self::steer::{Drawn, Groups, Steering};
 use self::watch::Watch;
@@ -59,6 +62,19 @@ pub struct Named {
     pub group: u32,
     /// It has a probe, which costs two jumps when it's idle.
     pub is_probe: bool,
+}
+
+/// What is sampled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampled {
+    /// The functions, in their groups.
+    pub functions: Vec<Named>,
+    /// The paths of all modules, as [`Caller::Module`] counts them.
+    pub modules: Vec<String>,
+    /// It's known of all calls who made them.
+    pub has_callers: bool,
+    /// What recording one call costs the program, in seconds.
+    pub cost: f64,
 }
 
 /// A function that isn't armed in every window, as it's called too often for that.
@@ -124,12 +140,12 @@ pub struct Progress {
 
 /// Takes what windows have.
 pub trait Observer {
-    /// It begins: these functions in their groups, and what recording one call costs the program, in seconds.
-    fn begin(&mut self, functions: Vec<Named>, cost: f64);
+    /// It begins.
+    fn begin(&mut self, sampled: Sampled);
     /// A window has closed.
     fn open(&mut self, window: Opened);
-    /// A call has ended that may have begun in a window. Those of a thread come in the order of their ends.
-    fn call(&mut self, call: &Ended);
+    /// A call has ended that may have begun in a window, and who made it, if that's known. Those of a thread come in the order of their ends.
+    fn call(&mut self, call: &Ended, caller: Option<Caller>);
     /// From this time on, in ticks, these functions are armed all the time; without one, they're called too often for that.
     fn watch(&mut self, functions: &BTreeSet<u32>, since: Option<u64>);
     /// What is known of processes, threads and modules. The next thing is [`Observer::complete`].
@@ -164,6 +180,7 @@ struct Sampler {
     observer: Box<dyn Observer>,
     steering: Steering,
     watch: Watch,
+    callers: Callers,
     /// The numbers of all functions.
     functions: Vec<u32>,
     follower: Follower,
@@ -249,11 +266,16 @@ impl Worker {
         let path = self.program.path.to_string_lossy().into_owned();
         let build = builds.get(&path).map(Arc::clone).unwrap_or_default();
         let numbers = functions.keys().copied().collect();
-        observer.begin(functions.into_iter().map(named).collect(), cost);
+        let functions = functions.into_iter().map(named).collect();
+        let (callers, modules) = Callers::of(&self.program);
+        // What tells of its calls itself may be in the code of another function.
+        let has_callers = self.program.instrumented.is_empty();
+        observer.begin(Sampled { functions, modules, has_callers, cost });
         let mut sampler = Sampler {
             observer,
             steering: Steering::new(sampling.cost, (sampling.seed, groups), cost),
             watch: Watch::new(sampling.has_watch),
+            callers,
             functions: numbers,
             follower: Follower::new(),
             process: inner_id(self.request.process).cast_unsigned(),
@@ -497,14 +519,15 @@ impl Sampler {
         const MOST: u32 = 1000;
         self.looked = Instant::now();
         worker.leave_alone(self);
-        let Self { follower, observer, steering, watch, process, .. } = self;
+        let Self { follower, observer, steering, watch, callers, process, .. } = self;
         let mut read = |offset: u64, bytes: &mut [u8]| worker.trace.read(offset, bytes);
         for _ in 0..MOST {
             let look = follower.look(&mut read, CHUNKS, |call| {
                 if call.process == *process {
                     steering.saw(call);
                     watch.saw(call.function);
-                    observer.call(call);
+                    let caller = call.caller.and_then(|address| callers.find(address));
+                    observer.call(call, caller);
                 }
             });
             let [missed, before] = &mut self.missed;

@@ -1,0 +1,125 @@
+//! A sample as people read it.
+
+use super::cells::{cell, part, rate, time};
+use super::{MODULES, Table};
+use crate::replay::short_name;
+use crate::trace::attach::{Named, Progress};
+use crate::words::{counted, printable};
+use mcount_view::sample::{Called, Estimate, Load, Row};
+use std::path::Path;
+
+/// What is in the columns behind the name.
+type Cells = [String; 4];
+
+impl Table {
+    pub(super) fn text(&mut self, progress: &Progress, is_last: bool) -> Vec<String> {
+        let rows = self.rows(progress);
+        let called = if self.shows_callers { self.called(progress) } else { Vec::new() };
+        let mut lines = vec![self.title(progress)];
+        let head: Cells = ["CALLS/s", "TIME/CALL", "SHARE", "SELF"].map(str::to_owned);
+        let mut table = vec![("FUNCTION".to_owned(), head)];
+        for (row, named) in &rows {
+            let name = self.shown_name(&named.function, &named.module, progress);
+            table.push((name, cells(row)));
+            let of = called.iter().filter(|one| one.function == row.function);
+            table.extend(of.map(|one| (self.shown_caller(one.caller, progress), cells_of(one))));
+        }
+        let count = |text: &String| text.chars().count();
+        let width = |texts: &mut dyn Iterator<Item = &String>| texts.map(count).max().unwrap_or(0);
+        let first = width(&mut table.iter().map(|(name, _)| name));
+        let widths: [usize; 4] = std::array::from_fn(|at| {
+            width(&mut table.iter().filter_map(|(_, cells)| cells.get(at)))
+        });
+        lines.extend(table.iter().map(|(name, cells)| {
+            let cells = cells.iter().zip(widths).map(|(cell, width)| format!("  {cell:width$}"));
+            let line = format!("{name:first$}{}", cells.collect::<String>());
+            line.trim_end().to_owned()
+        }));
+        if is_last {
+            lines.extend(self.notes(progress));
+        }
+        lines
+    }
+
+    /// Who calls whom: of each function, those come first who call it most often.
+    pub(super) fn called(&mut self, progress: &Progress) -> Vec<Called> {
+        let (used, elapsed) = progress.outside;
+        let mut called = self.sample.called(Load { used, elapsed });
+        called.sort_by(|one, other| {
+            let more = other.per_second.value.total_cmp(&one.per_second.value);
+            one.function.cmp(&other.function).then(more)
+        });
+        called
+    }
+
+    /// The name of a caller, if it's sampled, and the path of its module.
+    pub(super) fn caller_names(&self, caller: u32) -> (Option<&str>, &str) {
+        if let Some(Named { function, module, .. }) = self.functions.get(&caller) {
+            return (Some(function), module);
+        }
+        let at = caller.checked_sub(MODULES).and_then(|at| usize::try_from(at).ok());
+        (None, at.and_then(|at| self.modules.get(at)).map_or("", |path| path))
+    }
+
+    fn shown_caller(&self, caller: u32, progress: &Progress) -> String {
+        match self.caller_names(caller) {
+            (Some(function), module) => {
+                format!("  by {}", self.shown_name(function, module, progress))
+            }
+            (None, module) => {
+                let name = Path::new(module).file_name().unwrap_or_default().display();
+                format!("  by other code of {}", printable(&name.to_string()))
+            }
+        }
+    }
+
+    /// A function's name, with that of its module if it's a library.
+    fn shown_name(&self, function: &str, module: &str, progress: &Progress) -> String {
+        let is_program = module == progress.program;
+        let file = Path::new(module).file_name().unwrap_or_default().display();
+        let file = if is_program { String::new() } else { format!(" @{file}") };
+        printable(&format!("{}{file}", short_name(function))).into_owned()
+    }
+
+    /// What numbers lack.
+    fn notes(&self, progress: &Progress) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.unfinished.is_empty() {
+            let each = self.unfinished.iter().filter_map(|(number, count)| {
+                let name = &self.functions.get(number)?.function;
+                Some(format!("{count} of {}", printable(&short_name(name))))
+            });
+            let each: Vec<String> = each.collect();
+            notes.push(format!(
+                "calls that hadn't ended, whose time isn't counted: {}",
+                each.join(", ")
+            ));
+        }
+        for (count, what) in [
+            (progress.missed, "written over before it was read"),
+            (self.sample.forgotten(), "longer than windows are remembered"),
+        ] {
+            if count != 0 {
+                notes.push(format!("{} not counted: {what}", counted(count, "call", "calls")));
+            }
+        }
+        notes
+    }
+}
+
+fn cells(row: &Row) -> Cells {
+    // Of no call it may be known how long it took.
+    let is_known = row.percentiles != [None; 3];
+    let timed = |cell: String| if is_known { cell } else { "?".to_owned() };
+    let own = row.own.map_or_else(|| "?".to_owned(), |own| timed(cell(own, part)));
+    [cell(row.per_second, rate), timed(cell(row.mean, time)), timed(cell(row.share, part)), own]
+}
+
+/// There's no interval for the quotient.
+fn cells_of(called: &Called) -> Cells {
+    let Called { per_second, share, .. } = *called;
+    let value = share.value / per_second.value.max(f64::MIN_POSITIVE) * 1e9;
+    let mean = cell(Estimate { value, error: None }, time);
+    let mean = mean.trim_end_matches(" ± ?").to_owned();
+    [cell(per_second, rate), mean, cell(share, part), String::new()]
+}

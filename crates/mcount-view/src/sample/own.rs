@@ -1,0 +1,244 @@
+//! Own time, and who calls whom.
+//!
+//! A call that begins in a window says who made it. So the window has, of each pair of functions, the calls and their time, and these have unbiased
+//! estimates like those of a function. The own time of a function is its time less that of the calls it makes. It doesn't matter that
+//! a call and those within it begin in different windows: expectations add up.
+//!
+//! Windows that have only some of the functions are left out: a function and those that it calls have other windows there.
+
+use super::bounds::{FEWEST, Windows, bound};
+use super::load::Slowed;
+use super::{Cell, Estimate, Weight, deviation};
+use foldhash::HashMap;
+
+/// Who called a function: its number, or another one for what isn't sampled.
+pub type Caller = u32;
+
+/// What is known of the calls of one function by another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Called {
+    /// Who made them.
+    pub caller: Caller,
+    /// The function.
+    pub function: u32,
+    /// Calls that were seen.
+    pub calls: u64,
+    /// Calls in a second.
+    pub per_second: Estimate,
+    /// Their time, as a part of all time.
+    pub share: Estimate,
+}
+
+/// Sums of one number that each window has.
+#[derive(Debug, Default, Clone, Copy)]
+struct Series {
+    /// Windows that have it.
+    seen: u64,
+    sum: f64,
+    /// Without regard to its sign.
+    absolute: f64,
+    square: f64,
+    /// Times what the window counts for.
+    product: f64,
+}
+
+impl Series {
+    /// A window that has had `before`, if anything, has so much more.
+    fn add(&mut self, before: Option<f64>, more: f64, weight: f64) {
+        self.seen += u64::from(before.is_none());
+        let before = before.unwrap_or(0.0);
+        let after = before + more;
+        self.sum += more;
+        self.absolute += after.abs() - before.abs();
+        self.square += after * after - before * before;
+        self.product += weight * more;
+    }
+
+    /// How far the truth may be from the sum as a part of what windows count for.
+    fn error(&self, all: &Windows) -> f64 {
+        let mean = self.sum / all.weights;
+        let rest = self.square - 2.0 * mean * self.product + mean * mean * all.squares;
+        let effective = self.absolute * self.absolute / self.square.max(f64::MIN_POSITIVE);
+        let effective = effective.min(all.weights * all.weights / all.squares);
+        bound(effective) * deviation(rest, all.weights, all.count)
+    }
+}
+
+/// Sums of calls.
+#[derive(Debug, Default, Clone, Copy)]
+struct Calls {
+    count: u64,
+    calls: Series,
+    time: Series,
+    /// Seconds that recording took within them.
+    recording: f64,
+}
+
+impl Calls {
+    fn add(&mut self, cell: Option<Cell>, time: f64, recording: f64, weight: Weight) {
+        let Weight { window, call } = weight;
+        self.count += 1;
+        self.calls.add(cell.map(|cell| cell.calls * call), call, window);
+        self.time.add(cell.map(|cell| cell.time * call), call * time, window);
+        self.recording += call * recording;
+    }
+}
+
+/// Calls that one window has.
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    called: HashMap<(Caller, u32), Cell>,
+    /// The own time of functions as the window has it, which may be less than nothing.
+    own: HashMap<u32, f64>,
+}
+
+impl Pairs {
+    pub(super) fn len(&self) -> usize {
+        self.called.len() + self.own.len()
+    }
+}
+
+/// A call that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    pub(super) caller: Option<Caller>,
+    pub(super) function: u32,
+    /// Seconds.
+    pub(super) time: f64,
+    /// Seconds of recording within it.
+    pub(super) recording: f64,
+}
+
+/// What is known of all pairs.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    /// The windows of each group.
+    windows: HashMap<u32, Windows>,
+    /// All calls of a function, and those by each caller.
+    whole: HashMap<u32, Calls>,
+    called: HashMap<(Caller, u32), Calls>,
+    /// Own time, by function and group of windows.
+    own: HashMap<(u32, u32), Series>,
+}
+
+impl Own {
+    /// A window of a group that has all of its functions.
+    pub(super) fn open(&mut self, group: u32, weight: f64) {
+        self.windows.entry(group).or_default().add(weight);
+    }
+
+    /// A call has ended that began in a window of this group, which counts for `weight.window`, and this call in it for `weight.call`.
+    pub(super) fn add(&mut self, pairs: &mut Pairs, call: Call, group: u32, weight: Weight) {
+        let Call { function, time, recording, .. } = call;
+        let mut add = |function: u32, more: f64| {
+            let own = pairs.own.get(&function).copied();
+            self.own.entry((function, group)).or_default().add(own, more, weight.window);
+            *pairs.own.entry(function).or_default() += more;
+        };
+        add(function, weight.call * time);
+        self.whole.entry(function).or_default().add(None, time, recording, weight);
+        let Some(caller) = call.caller else { return };
+        add(caller, -weight.call * time);
+        let pair = (caller, function);
+        let cell = pairs.called.get(&pair).copied();
+        self.called.entry(pair).or_default().add(cell, time, recording, weight);
+        let cell = pairs.called.entry(pair).or_default();
+        cell.calls += 1.0;
+        cell.time += time;
+    }
+}
+
+/// What is needed to say how things are when nobody looks.
+#[derive(Clone, Copy)]
+pub(super) struct Corrections<'c> {
+    pub(super) slowed: Slowed,
+    /// The group of each function.
+    pub(super) groups: &'c HashMap<u32, u32>,
+    /// How many times the calls of each function there would be, and how far that may be wrong.
+    pub(super) more: &'c HashMap<u32, (f64, f64)>,
+}
+
+impl Corrections<'_> {
+    fn group(&self, function: u32) -> u32 {
+        self.groups.get(&function).copied().unwrap_or(0)
+    }
+
+    fn more(&self, function: u32) -> (f64, f64) {
+        self.more.get(&function).copied().unwrap_or((1.0, 0.0))
+    }
+}
+
+/// Time as a part of all time, and what recording took of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    time: f64,
+    recording: f64,
+}
+
+impl Own {
+    /// The time of these calls of `function`; nothing if its group has had no window.
+    fn part(&self, calls: &Calls, function: u32, by: &Corrections<'_>) -> Option<Part> {
+        let all = self.windows.get(&by.group(function)).filter(|all| all.weights > 0.0)?;
+        let (more, _) = by.more(function);
+        let time = calls.time.sum - (by.slowed.cost().part - 1.0) * calls.recording;
+        let part = more / all.weights;
+        Some(Part { time: part * time, recording: part * calls.recording })
+    }
+
+    /// Who calls whom, by function.
+    pub(super) fn called(&self, by: &Corrections<'_>) -> Vec<Called> {
+        let row = |((caller, function), calls): (&(Caller, u32), &Calls)| {
+            let all = self.windows.get(&by.group(*function))?;
+            let part = self.part(calls, *function, by)?;
+            let (more, more_error) = by.more(*function);
+            let is_known = calls.calls.seen >= FEWEST;
+            let unsure = more_error / more;
+            let estimate = |value: f64, series: &Series, unsure: f64| Estimate {
+                value,
+                error: is_known.then(|| (more * series.error(all)).hypot(unsure)),
+            };
+            let per_second = more * calls.calls.sum / all.weights;
+            let of_cost = by.slowed.cost().unsure * by.slowed.cost().part * part.recording;
+            Some(Called {
+                caller: *caller,
+                function: *function,
+                calls: calls.count,
+                per_second: estimate(per_second, &calls.calls, per_second * unsure),
+                share: estimate(part.time, &calls.time, (part.time * unsure).hypot(of_cost)),
+            })
+        };
+        let mut rows: Vec<Called> = self.called.iter().filter_map(row).collect();
+        rows.sort_unstable_by_key(|row| (row.function, row.caller));
+        rows
+    }
+
+    /// The own time of functions that call others that are sampled, as a part of all time.
+    pub(super) fn of_callers(&self, by: &Corrections<'_>) -> HashMap<u32, Estimate> {
+        let mut parts: HashMap<u32, Part> = HashMap::default();
+        for ((caller, function), calls) in &self.called {
+            let Some(whole) = self.whole.get(caller) else { continue };
+            let Some(part) = self.part(calls, *function, by) else { continue };
+            let own = parts
+                .entry(*caller)
+                .or_insert_with(|| self.part(whole, *caller, by).unwrap_or_default());
+            own.time -= part.time;
+            own.recording -= part.recording;
+        }
+        let mut series: HashMap<u32, (u64, f64)> = HashMap::default();
+        for ((function, group), one) in &self.own {
+            let Some(all) = self.windows.get(group) else { continue };
+            let (seen, square) = series.entry(*function).or_default();
+            *seen += one.seen;
+            *square += one.error(all).powi(2);
+        }
+        let estimate = |(function, part): (u32, Part)| {
+            let (seen, square) = series.get(&function).copied().unwrap_or_default();
+            let ((more, more_error), cost) = (by.more(function), by.slowed.cost());
+            let of_cost = cost.unsure * cost.part * part.recording;
+            let unsure = (part.time * more_error / more).hypot(of_cost);
+            let error = (seen >= FEWEST).then(|| (more * square.sqrt()).hypot(unsure));
+            (function, Estimate { value: part.time, error })
+        };
+        parts.into_iter().map(estimate).collect()
+    }
+}
