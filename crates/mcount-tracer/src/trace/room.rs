@@ -25,6 +25,8 @@ pub(super) const AHEAD: u64 = 256;
 /// How often it's looked whether there is still room.
 const OFTEN: Duration = Duration::from_millis(1);
 const SELDOM: Duration = Duration::from_millis(8);
+/// There will hardly be more, as in a ring.
+const WHOLE: Duration = Duration::from_millis(50);
 
 /// How large a trace may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,9 +233,8 @@ impl Shared {
             let used = next.saturating_sub(last);
             let ahead = AHEAD.max(used.saturating_mul(8));
             last = next;
-            let ready = self.ready.load(SeqCst);
+            let (ready, limit) = (self.ready.load(SeqCst), self.limit.load(SeqCst));
             if next.saturating_add(ahead / 2) > ready && !self.is_full.load(SeqCst) {
-                let limit = self.limit.load(SeqCst);
                 let result = if ready < limit {
                     self.make_room(next.saturating_add(ahead).min(limit))
                 } else {
@@ -248,7 +249,9 @@ impl Shared {
                 prepared.keep_ahead(&self.file, next, used, ready);
             }
             let is_slow = used.saturating_mul(64) <= ready.saturating_sub(next);
-            pause = if is_slow { SELDOM.min(pause * 2) } else { OFTEN };
+            let is_whole = self.ring != 0 || self.ready.load(SeqCst) >= limit;
+            let longest = if is_whole { WHOLE } else { SELDOM };
+            pause = if is_slow { longest.min(pause * 2) } else { OFTEN };
             thread::park_timeout(pause);
         }
     }

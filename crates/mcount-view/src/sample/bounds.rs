@@ -4,11 +4,11 @@
 //! times its denominator is taken away (Cochran 1977, Sampling Techniques, chapter 6), and Student's t gives the bound. If a few windows
 //! have most of what was seen, the spread is known no better than from these few, so they are what degrees of freedom are counted by (Kish 1965, Survey Sampling).
 
+use super::batch::Batch;
 use super::durations::Durations;
 use super::load::Slowed;
-use super::{Cell, Chance, Estimate, Row, Weight, deviation};
+use super::{Cell, Chance, Estimate, Row, Weight, deviation, to_float};
 use crate::compare::statistics::limit;
-use std::time::Duration;
 
 /// Fewer windows than these say too little of how windows differ.
 pub(super) const FEWEST: u64 = 12;
@@ -70,32 +70,34 @@ impl Sums {
         self.absent += u64::from(!chance.is_armed);
     }
 
-    /// One more call in a window that had those in `cell`.
-    pub(super) fn add(&mut self, cell: Cell, time: f64, recording: f64, weight: Weight) {
-        self.ended += 1;
-        self.ended_calls += weight.call;
-        self.durations.add(nanoseconds(time), weight.call);
-        self.recording += weight.call * recording;
-        self.add_to_window(cell, time, weight);
+    /// More calls in a window that had those in `cell`.
+    pub(super) fn add(&mut self, cell: Cell, more: &Batch, weight: Weight) {
+        self.ended += more.calls;
+        self.ended_calls += weight.call * to_float(more.calls);
+        for (step, calls) in &more.durations {
+            self.durations.add(*step, weight.call * f64::from(*calls));
+        }
+        self.recording += weight.call * more.recording;
+        self.add_to_window(cell, more.cell(), weight);
     }
 
     /// One that hasn't ended.
     pub(super) fn add_open(&mut self, cell: Cell, weight: Weight) {
         self.open += 1;
-        self.add_to_window(cell, 0.0, weight);
+        self.add_to_window(cell, Cell { calls: 1.0, time: 0.0 }, weight);
     }
 
-    fn add_to_window(&mut self, cell: Cell, time: f64, Weight { window, call }: Weight) {
+    fn add_to_window(&mut self, cell: Cell, more: Cell, Weight { window, call }: Weight) {
         let square = call * call;
+        let after = Cell { calls: cell.calls + more.calls, time: cell.time + more.time };
         self.seen += u64::from(cell.calls == 0.0);
-        self.calls += call;
-        self.time += call * time;
-        self.calls_calls += square * (2.0 * cell.calls + 1.0);
-        self.calls_time +=
-            square * ((cell.calls + 1.0) * (cell.time + time) - cell.calls * cell.time);
-        self.time_time += square * time * (2.0 * cell.time + time);
-        self.calls_weight += call * window;
-        self.time_weight += call * window * time;
+        self.calls += call * more.calls;
+        self.time += call * more.time;
+        self.calls_calls += square * (after.calls * after.calls - cell.calls * cell.calls);
+        self.calls_time += square * (after.calls * after.time - cell.calls * cell.time);
+        self.time_time += square * (after.time * after.time - cell.time * cell.time);
+        self.calls_weight += call * window * more.calls;
+        self.time_weight += call * window * more.time;
     }
 
     pub(super) fn add_slower(&mut self, calls: f64, weight: Weight) {
@@ -164,12 +166,6 @@ impl Sums {
             percentiles: self.durations.percentiles([0.5, 0.9, 0.99]),
         }
     }
-}
-
-/// Of seconds.
-fn nanoseconds(seconds: f64) -> u64 {
-    let duration = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What Student's t doesn't pass, of so many windows.

@@ -12,9 +12,9 @@ const STEPS: u32 = 4;
 pub(super) struct Durations(BTreeMap<u16, f64>);
 
 impl Durations {
-    /// A call of so many nanoseconds.
-    pub(super) fn add(&mut self, nanoseconds: u64, weight: f64) {
-        *self.0.entry(step_of(nanoseconds)).or_default() += weight;
+    /// Calls of a step.
+    pub(super) fn add(&mut self, step: u16, weight: f64) {
+        *self.0.entry(step).or_default() += weight;
     }
 
     /// What these parts of all calls don't exceed, in nanoseconds, the smallest part first. `None` if there are no calls.
@@ -34,8 +34,8 @@ impl Durations {
     }
 }
 
-/// The step that has this duration. Below 32 each has its own.
-fn step_of(nanoseconds: u64) -> u16 {
+/// The step that has this duration, in nanoseconds. Below 32 each has its own.
+pub(super) fn step_of(nanoseconds: u64) -> u16 {
     let power = nanoseconds.max(1).ilog2();
     let shift = power.saturating_sub(STEPS);
     u16::try_from((u64::from(shift) << STEPS) + (nanoseconds >> shift)).unwrap_or(u16::MAX)
@@ -74,9 +74,9 @@ mod tests {
     fn percentiles_are_of_the_weights() {
         let mut durations = Durations::default();
         assert_eq!(durations.percentiles([0.5]), [None]);
-        durations.add(10, 1.0);
-        durations.add(20, 97.0);
-        durations.add(30, 2.0);
+        durations.add(step_of(10), 1.0);
+        durations.add(step_of(20), 97.0);
+        durations.add(step_of(30), 2.0);
         let found = durations.percentiles([0.01, 0.011, 0.5, 0.98, 0.99, 1.0]);
         assert_eq!(found, [10.0, 20.0, 20.0, 20.0, 30.0, 30.0].map(Some));
     }

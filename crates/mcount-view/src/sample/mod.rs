@@ -9,6 +9,7 @@
 //! Of each function only sums are kept, and for the newest windows what each had in it: a call that takes long ends long after its
 //! window.
 
+mod batch;
 mod bounds;
 mod calibration;
 mod durations;
@@ -27,6 +28,7 @@ pub use self::load::Load;
 pub use self::own::{Called, Caller};
 pub use self::slow::Slow;
 
+use self::batch::{Alike, Batches};
 use self::bounds::Sums;
 use self::calibration::{Calibration, Measured};
 use self::own::{Corrections, Own, Pairs};
@@ -184,12 +186,13 @@ pub struct Sample {
     all: HashMap<u32, bounds::Windows>,
     functions: HashMap<u32, Sums>,
     threads: HashMap<u32, Inside>,
-    /// Calls that began in the last window, by thread and function.
-    newest: HashMap<(u32, u32), u64>,
-    /// When the hooks of the last window were armed, what the program used meanwhile, and calls that began then.
+    /// Calls that have ended since then.
+    batches: Batches,
+    /// When the hooks of the last window were armed, and what the program used meanwhile.
     armed: (u64, u64),
     used: Load,
-    recorded: HashMap<(u32, u32), u64>,
+    /// Calls that began then, and those of them that began in the window, by thread and function.
+    newest: HashMap<(u32, u32), [u64; 2]>,
     calibration: Calibration,
     /// Own times, and who calls whom, if callers are known.
     own: Option<Own>,
@@ -219,10 +222,10 @@ impl Sample {
             all: HashMap::default(),
             functions: HashMap::default(),
             threads: HashMap::default(),
-            newest: HashMap::default(),
+            batches: Batches::default(),
             armed: (0, 0),
             used: Load::default(),
-            recorded: HashMap::default(),
+            newest: HashMap::default(),
             calibration: Calibration::default(),
             own: Some(Own::default()),
             load: load::Loads::default(),
@@ -337,32 +340,42 @@ impl Sample {
             return;
         }
         let inside = self.threads.entry(ended.thread).or_default().add(ended.start);
-        if (self.armed.0..self.armed.1).contains(&ended.start) {
-            *self.recorded.entry((ended.thread, ended.function)).or_default() += 1;
+        let found = self.window_of(ended.start);
+        let is_recorded = (self.armed.0..self.armed.1).contains(&ended.start);
+        let is_newest = found.is_some_and(|(is_newest, _)| is_newest);
+        if is_recorded || is_newest {
+            let [recorded, newest] = self.newest.entry((ended.thread, ended.function)).or_default();
+            *recorded += u64::from(is_recorded);
+            *newest += u64::from(is_newest);
         }
-        let Some((is_newest, at)) = self.window_of(ended.start) else { return };
-        if is_newest {
-            *self.newest.entry((ended.thread, ended.function)).or_default() += 1;
-        }
+        let Some((_, window)) = found else { return };
         let took = self.seconds(ended.end.saturating_sub(ended.start));
         // Half of what its own recording costs is within the two readings of the clock.
         let recording = (to_float(inside) + 0.5) * self.cost;
-        let time = (took - recording).max(0.0);
-        let Some(kept) = self.windows.get_mut(at) else { return };
-        let Some(weight) = kept.weight_of(ended.function, &self.groups) else { return };
-        let count = kept.len();
-        let function = ended.function;
-        let cell = kept.cells.entry(function).or_default();
-        let sums = self.functions.entry(function).or_default();
-        sums.add(*cell, time, recording, weight);
-        cell.calls += 1.0;
-        cell.time += time;
-        if let Some(own) = self.own.as_mut().filter(|_| kept.thinned.is_none()) {
-            let weight = Weight { window: kept.weight.window, ..weight };
-            let call = self::own::Call { caller, function, time, recording };
-            own.add(&mut kept.pairs, call, kept.group, weight);
+        let alike = Alike { window, caller, function: ended.function };
+        self.batches.entry(alike).or_default().add((took - recording).max(0.0), recording);
+        if self.batches.len() > Self::CELLS {
+            self.take_in();
         }
-        self.cells += kept.len() - count;
+    }
+
+    /// Takes in what has been added up.
+    fn take_in(&mut self) {
+        for (alike, more) in self.batches.drain() {
+            let Some(kept) = self.windows.get_mut(alike.window) else { continue };
+            let Some(weight) = kept.weight_of(alike.function, &self.groups) else { continue };
+            let count = kept.len();
+            let cell = kept.cells.entry(alike.function).or_default();
+            self.functions.entry(alike.function).or_default().add(*cell, &more, weight);
+            let Cell { calls, time } = more.cell();
+            cell.calls += calls;
+            cell.time += time;
+            if let Some(own) = self.own.as_mut().filter(|_| kept.thinned.is_none()) {
+                let weight = Weight { window: kept.weight.window, ..weight };
+                own.add(&mut kept.pairs, (alike, &more), kept.group, weight);
+            }
+            self.cells += kept.len() - count;
+        }
     }
 
     /// A call of `function` that began at `start` hasn't ended: it counts, but its time isn't known. `false` if it began in no window.
@@ -378,8 +391,10 @@ impl Sample {
 
     /// The window in which a call began at `start`, and whether it's the newest.
     fn window_of(&mut self, start: u64) -> Option<(bool, usize)> {
-        let at = self.windows.partition_point(|kept| kept.start <= start).checked_sub(1);
-        let Some(at) = at else {
+        let last = self.windows.len().checked_sub(1);
+        let is_newest = self.windows.back().is_some_and(|kept| kept.start <= start);
+        let before = || self.windows.partition_point(|kept| kept.start <= start).checked_sub(1);
+        let Some(at) = last.filter(|_| is_newest).or_else(before) else {
             self.forgotten += u64::from(self.count > self.windows.len() as u64);
             return None;
         };
@@ -389,15 +404,19 @@ impl Sample {
 
     /// All calls of the newest window that ended in time are known: how much slower did recording them make their threads?
     fn settle(&mut self) {
+        self.take_in();
         let Some(kept) = self.windows.back() else { return };
         let seconds = self.seconds(self.armed.1.saturating_sub(self.armed.0));
         let (mut by_thread, mut by_function) = (HashMap::default(), HashMap::default());
-        for ((thread, function), calls) in self.recorded.drain() {
+        for ((thread, function), [calls, _]) in
+            self.newest.iter().filter(|(_, [calls, _])| *calls != 0)
+        {
+            let (thread, function, calls) = (*thread, *function, *calls);
             *by_thread.entry(thread).or_insert(0) += calls;
             *by_function.entry(function).or_insert(0) += calls;
         }
         let part = |calls: u64| to_float(calls) * self.cost / seconds.max(f64::MIN_POSITIVE);
-        for ((thread, function), calls) in self.newest.drain() {
+        for ((thread, function), [_, calls]) in self.newest.drain() {
             let recorded = by_thread.get(&thread).copied().unwrap_or(0);
             if let Some(weight) = kept.weight_of(function, &self.groups) {
                 let sums = self.functions.entry(function).or_default();

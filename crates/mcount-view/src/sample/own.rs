@@ -6,6 +6,7 @@
 //!
 //! Windows that have only some of the functions are left out: a function and those that it calls have other windows there.
 
+use super::batch::{Alike, Batch};
 use super::bounds::{FEWEST, Windows, bound};
 use super::load::Slowed;
 use super::{Cell, Estimate, Weight, deviation};
@@ -75,12 +76,13 @@ struct Calls {
 }
 
 impl Calls {
-    fn add(&mut self, cell: Option<Cell>, time: f64, recording: f64, weight: Weight) {
+    fn add(&mut self, cell: Option<Cell>, more: &Batch, weight: Weight) {
         let Weight { window, call } = weight;
-        self.count += 1;
-        self.calls.add(cell.map(|cell| cell.calls * call), call, window);
+        let Cell { calls, time } = more.cell();
+        self.count += more.calls;
+        self.calls.add(cell.map(|cell| cell.calls * call), call * calls, window);
         self.time.add(cell.map(|cell| cell.time * call), call * time, window);
-        self.recording += call * recording;
+        self.recording += call * more.recording;
     }
 }
 
@@ -96,17 +98,6 @@ impl Pairs {
     pub(super) fn len(&self) -> usize {
         self.called.len() + self.own.len()
     }
-}
-
-/// A call that has ended.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Call {
-    pub(super) caller: Option<Caller>,
-    pub(super) function: u32,
-    /// Seconds.
-    pub(super) time: f64,
-    /// Seconds of recording within it.
-    pub(super) recording: f64,
 }
 
 /// What is known of all pairs.
@@ -127,24 +118,31 @@ impl Own {
         self.windows.entry(group).or_default().add(weight);
     }
 
-    /// A call has ended that began in a window of this group, which counts for `weight.window`, and this call in it for `weight.call`.
-    pub(super) fn add(&mut self, pairs: &mut Pairs, call: Call, group: u32, weight: Weight) {
-        let Call { function, time, recording, .. } = call;
+    /// Calls have ended that began in a window of this group, which counts for `weight.window`, and each of them in it for `weight.call`.
+    pub(super) fn add(
+        &mut self,
+        pairs: &mut Pairs,
+        (alike, more): (Alike, &Batch),
+        group: u32,
+        weight: Weight,
+    ) {
+        let Alike { caller, function, .. } = alike;
         let mut add = |function: u32, more: f64| {
             let own = pairs.own.get(&function).copied();
             self.own.entry((function, group)).or_default().add(own, more, weight.window);
             *pairs.own.entry(function).or_default() += more;
         };
-        add(function, weight.call * time);
-        self.whole.entry(function).or_default().add(None, time, recording, weight);
-        let Some(caller) = call.caller else { return };
-        add(caller, -weight.call * time);
+        add(function, weight.call * more.time);
+        self.whole.entry(function).or_default().add(None, more, weight);
+        let Some(caller) = caller else { return };
+        add(caller, -weight.call * more.time);
         let pair = (caller, function);
         let cell = pairs.called.get(&pair).copied();
-        self.called.entry(pair).or_default().add(cell, time, recording, weight);
+        self.called.entry(pair).or_default().add(cell, more, weight);
         let cell = pairs.called.entry(pair).or_default();
-        cell.calls += 1.0;
-        cell.time += time;
+        let more = more.cell();
+        cell.calls += more.calls;
+        cell.time += more.time;
     }
 }
 

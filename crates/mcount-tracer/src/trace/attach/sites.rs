@@ -16,9 +16,11 @@ use crate::trace::probes::Unit;
 use crate::trace::processor as code;
 use crate::trace::processor::Routines;
 use crate::trace::stubs::{Batch, LONGEST, StubRoutines, StubWriter};
+use mcount_hooks::PAGE;
 use mcount_ptrace::Memory;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 
 /// Bytes of code in two states.
 #[derive(Debug, Clone)]
@@ -304,9 +306,42 @@ pub(super) fn switch<'c>(
     changes: impl Iterator<Item = &'c Change>,
     is_on: bool,
 ) -> io::Result<()> {
+    let mut switches = Vec::new();
     for change in changes {
-        if let Some(switch) = Switch::of(memory, change)? {
-            switch.flip(memory, is_on)?;
+        switches.extend(Switch::of(memory, change)?);
+    }
+    flip(memory, switches.iter(), is_on)
+}
+
+/// Switches that are on, or those that are off. Where something else is, it stays, as does what can't be read.
+///
+/// Those in code of ours are written together, with what is between them: nobody else changes that. So a thread that runs there sees the same bytes
+/// before and after, but for the switches, each of which is one store of the kernel's as it is elsewhere.
+pub(super) fn flip<'s>(
+    memory: &Memory,
+    switches: impl Iterator<Item = &'s Switch>,
+    is_on: bool,
+) -> io::Result<()> {
+    let mut switches: Vec<&Switch> = switches.collect();
+    switches.sort_unstable_by_key(|switch| switch.at);
+    let mut pages = Pages::read(memory, switches.iter().map(|switch| switch.at..switch.end()))?;
+    let mut spans: Vec<Range<u64>> = Vec::new();
+    for switch in switches {
+        let Switch { at, length, .. } = *switch;
+        let (from, to) = if is_on { (&switch.off, &switch.on) } else { (&switch.on, &switch.off) };
+        let Some((from, to)) = from.get(..length).zip(to.get(..length)) else { continue };
+        let Some(now) = pages.at(at, length).filter(|now| *now == from) else { continue };
+        now.copy_from_slice(to);
+        match spans.last_mut() {
+            _ if !switch.is_ours => memory.write(at, to)?,
+            Some(span) if at - span.end <= PAGE => span.end = switch.end(),
+            _ => spans.push(at..switch.end()),
+        }
+    }
+    for span in spans {
+        let length = usize::try_from(span.end - span.start).map_err(io::Error::other)?;
+        if let Some(bytes) = pages.at(span.start, length) {
+            memory.write(span.start, bytes)?;
         }
     }
     Ok(())
@@ -318,6 +353,8 @@ pub(super) struct Switch {
     at: u64,
     /// The number of the function.
     pub(super) function: u32,
+    /// It's in code of ours.
+    is_ours: bool,
     length: usize,
     on: [u8; code::SITE],
     off: [u8; code::SITE],
@@ -326,34 +363,29 @@ pub(super) struct Switch {
 impl Switch {
     /// The one of a site that's armed, or was before it was switched off.
     pub(super) fn of(memory: &Memory, change: &Change) -> io::Result<Option<Self>> {
-        if let Some(switch) = change.unit.as_ref().and_then(Unit::marker_switch) {
-            return Ok(Self::new(change.function, switch));
+        let (function, unit) = (change.function, change.unit.as_ref());
+        if let Some(switch) = unit.and_then(Unit::marker_switch) {
+            return Ok(Self::new((function, true), switch));
         }
         let mut bytes = [0; code::SWITCH];
-        let at = change.unit.as_ref().map_or(change.at, |unit| unit.at);
+        let at = unit.map_or(change.at, |unit| unit.at);
         memory.read(at, &mut bytes)?;
-        Ok(code::switch(at, bytes).and_then(|switch| Self::new(change.function, switch)))
+        let switch = code::switch(at, bytes);
+        Ok(switch.and_then(|switch| Self::new((function, unit.is_some()), switch)))
     }
 
     fn new<const SIZE: usize>(
-        function: u32,
+        (function, is_ours): (u32, bool),
         (at, one, other): (u64, [u8; SIZE], [u8; SIZE]),
     ) -> Option<Self> {
         let (mut on, mut off) = ([0; code::SITE], [0; code::SITE]);
         on.get_mut(..SIZE)?.copy_from_slice(&one);
         off.get_mut(..SIZE)?.copy_from_slice(&other);
-        Some(Self { at, function, length: SIZE, on, off })
+        Some(Self { at, function, is_ours, length: SIZE, on, off })
     }
 
-    /// Stores what is there if it's on, or if it's off, where the other one is.
-    pub(super) fn flip(&self, memory: &Memory, is_on: bool) -> io::Result<()> {
-        let (from, to) = if is_on { (&self.off, &self.on) } else { (&self.on, &self.off) };
-        let mut now = *from;
-        memory.read(self.at, now.get_mut(..self.length).unwrap_or_default())?;
-        if now == *from {
-            memory.write(self.at, to.get(..self.length).unwrap_or_default())?;
-        }
-        Ok(())
+    fn end(&self) -> u64 {
+        self.at.saturating_add(self.length as u64)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::super::program::{Loaded, Program};
 use crate::trace::modules::Module;
+use foldhash::HashMap;
 use object::read::elf::{ElfFile64, Sym};
 use object::{Endianness, StringTable, elf};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Who called a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,7 +46,7 @@ impl Callers {
             modules.push(Code { from, to, functions: functions(one, module) });
             paths.push(module.path.to_string_lossy().into_owned());
         }
-        (Self { modules, known: HashMap::new() }, paths)
+        (Self { modules, known: HashMap::default() }, paths)
     }
 
     /// Whose code a call returns to, at this address.
@@ -148,7 +149,8 @@ mod tests {
     #[test]
     fn the_call_is_before_the_address() {
         let code = Code { from: 100, to: 200, functions: vec![(110, 120, 7), (120, 130, 8)] };
-        let mut callers = Callers { modules: vec![Code::default(), code], known: HashMap::new() };
+        let mut callers =
+            Callers { modules: vec![Code::default(), code], known: HashMap::default() };
         let rows = [
             (110, Some(Caller::Module(1))),
             (111, Some(Caller::Function(7))),

@@ -7,9 +7,10 @@
 
 use super::super::sites::Switch;
 use super::{Lot, Opened};
+use foldhash::HashMap;
 use mcount_trace::Ended;
 use nix::libc;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The shortest and the longest window, and the first one, in seconds.
@@ -139,11 +140,11 @@ impl Steering {
             reading: 0.0,
             load: 0.0,
             groups,
-            rates: HashMap::new(),
-            seen: HashMap::new(),
+            rates: HashMap::default(),
+            seen: HashMap::default(),
             newest: (0, 0),
             armed: 0,
-            lots: HashMap::new(),
+            lots: HashMap::default(),
             calls: 0,
             total: Total::default(),
             then: Total::default(),

@@ -3,10 +3,11 @@
 //! That's for functions that are called so seldom that all their calls together cost little. Which ones these are, windows tell first. From
 //! then on all their calls are known, and those that turn out to be called too often are armed in windows alone, for good.
 
-use super::super::sites::Switch;
+use super::super::sites::{Switch, flip};
 use super::super::worker::Worker;
 use super::steer::Groups;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use foldhash::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -51,7 +52,7 @@ impl Watch {
 
     /// A call has ended.
     pub(super) fn saw(&mut self, function: u32) {
-        if self.has(function) {
+        if !self.watched.is_empty() && self.has(function) {
             *self.counts.entry(function).or_default() += 1;
         }
     }
@@ -137,16 +138,9 @@ pub(super) fn switch(
     let session = &worker.session;
     let done = session.switch_instrumented(is_on, |function| functions.contains(&function));
     let of: BTreeSet<u32> = functions.iter().map(|function| groups.of(*function)).collect();
-    let mut all = of.iter().filter_map(|group| switches.get(group)).flatten();
-    let done = done.and_then(|()| {
-        all.try_for_each(|one| {
-            if functions.contains(&one.function) {
-                one.flip(&session.memory, is_on)
-            } else {
-                Ok(())
-            }
-        })
-    });
+    let all = of.iter().filter_map(|group| switches.get(group)).flatten();
+    let chosen = all.filter(|one| functions.contains(&one.function));
+    let done = done.and_then(|()| flip(&session.memory, chosen, is_on));
     if session.is_there() { done } else { Ok(()) }
 }
 

@@ -4,7 +4,7 @@
 //! run when it has done so, and a window that began then would have more calls than any other time.
 
 use super::super::session::Session;
-use super::super::sites::Switch;
+use super::super::sites::{Switch, flip};
 use super::super::worker::Worker;
 use super::Opened;
 use super::steer::{self, Drawn, Groups, is_in_thinned};
@@ -44,8 +44,8 @@ impl Armed {
     fn switch(&self, worker: &Worker, switches: &[Switch], is_on: bool) -> io::Result<()> {
         let session = &worker.session;
         let done = session.switch_instrumented(is_on, |function| self.has(function));
-        let mut chosen = switches.iter().filter(|switch| self.has(switch.function));
-        let done = done.and_then(|()| chosen.try_for_each(|one| one.flip(&session.memory, is_on)));
+        let chosen = switches.iter().filter(|switch| self.has(switch.function));
+        let done = done.and_then(|()| flip(&session.memory, chosen, is_on));
         if session.is_there() { done } else { Ok(()) }
     }
 }

@@ -1,0 +1,55 @@
+//! Calls that are alike: of one function by one caller, in one window. A busy program has thousands of them in each, so they're added up first.
+
+use super::durations::step_of;
+use super::own::Caller;
+use super::{Cell, to_float};
+use foldhash::HashMap;
+use std::time::Duration;
+
+/// Which calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Alike {
+    /// The place of the window.
+    pub(super) window: usize,
+    pub(super) caller: Option<Caller>,
+    pub(super) function: u32,
+}
+
+/// Calls that have ended.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) calls: u64,
+    /// Seconds.
+    pub(super) time: f64,
+    /// Seconds of recording within them.
+    pub(super) recording: f64,
+    /// How many have each duration. There are few, and neighbours are often alike.
+    pub(super) durations: Vec<(u16, u32)>,
+}
+
+impl Batch {
+    /// One more, which took so many seconds.
+    pub(super) fn add(&mut self, time: f64, recording: f64) {
+        self.calls += 1;
+        self.time += time;
+        self.recording += recording;
+        let step = step_of(nanoseconds(time));
+        match self.durations.iter_mut().rev().find(|(known, _)| *known == step) {
+            Some((_, calls)) => *calls = calls.saturating_add(1),
+            None => self.durations.push((step, 1)),
+        }
+    }
+
+    pub(super) fn cell(&self) -> Cell {
+        Cell { calls: to_float(self.calls), time: self.time }
+    }
+}
+
+/// What hasn't been taken in yet.
+pub(super) type Batches = HashMap<Alike, Batch>;
+
+/// Of seconds.
+fn nanoseconds(seconds: f64) -> u64 {
+    let duration = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
