@@ -5,6 +5,7 @@
 //! program itself: it prints a line after each turn, so it's known how many turns there were while it was sampled. A server's turn is a
 //! request, and its client prints the line.
 
+mod perf;
 mod served;
 
 use self::served::{Server, Serving};
@@ -30,6 +31,7 @@ what they did.
   --seconds N     for how long (default: 10)
   --cost PERCENT  what it may cost (default: 2%)
   --verbose       print the intervals that lack the truth
+  --perf          compare own times with perf record, instead
 ";
 
 /// A program that repeats something.
@@ -179,13 +181,14 @@ struct Plan {
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let (mut mcount, mut names) = (None, Vec::new());
     let (mut rounds, mut seconds, mut cost) = (10, 10, "2%".to_owned());
-    let mut is_verbose = false;
+    let (mut is_verbose, mut with_perf) = (false, false);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("mcount") => mcount = Some(PathBuf::from(parser.value()?)),
             Arg::Long("rounds") => rounds = parser.value()?.parse()?,
             Arg::Long("seconds") => seconds = parser.value()?.parse()?,
             Arg::Long("verbose") => is_verbose = true,
+            Arg::Long("perf") => with_perf = true,
             Arg::Long("cost") => cost = parser.value()?.string()?,
             Arg::Value(name) => names.push(name.string()?),
             Arg::Short('h') | Arg::Long("help") => {
@@ -199,8 +202,12 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
         Some(path) => std::path::absolute(path)?,
         None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
     };
-    apt::install(&apt::missing(&PACKAGES).unwrap_or_default())?;
     let plan = Plan { mcount, rounds, seconds, cost, is_verbose };
+    if with_perf {
+        apt::install(&apt::missing(&["linux-perf"]).unwrap_or_default())?;
+        return perf::run(&plan);
+    }
+    apt::install(&apt::missing(&PACKAGES).unwrap_or_default())?;
     println!(
         "| program | functions called | intervals | hold the truth | overlap of calls | speed while sampled |"
     );
@@ -289,7 +296,7 @@ impl Outcome {
         let mut sampled: BTreeMap<Function, f64> = BTreeMap::new();
         for row in &rows {
             let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
-            let function = (text("function").to_owned(), text("module").to_owned());
+            let function = (text("function").to_owned(), real(text("module")));
             if program.others.contains(&&*function.0) {
                 continue;
             }
@@ -362,7 +369,7 @@ fn calls_of(
     for line in text.lines() {
         let row: Value = serde_json::from_str(line)?;
         let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
-        let function = (text("function").to_owned(), text("module").to_owned());
+        let function = (text("function").to_owned(), real(text("module")));
         if program.others.contains(&&*function.0) {
             continue;
         }
@@ -370,6 +377,12 @@ fn calls_of(
             row.get("calls").and_then(Value::as_f64).ok_or("no calls")?;
     }
     Ok(calls)
+}
+
+/// The path of a module without symbolic links: a program that is started knows its libraries by the names that it asks for.
+fn real(module: &str) -> String {
+    let path = Path::new(module).canonicalize();
+    path.map_or_else(|_| module.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 /// Starts the program for so many turns; 0 for no end.

@@ -31,8 +31,7 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use known::{Frame, Known};
 
-/// Bits of OPN: the call is that of a pad. The upper one sends exits to the slow path.
-pub const OF_PAD: u64 = 3 << 30;
+pub use crate::shadow::OF_PAD;
 
 /// The frame that returns to a stub.
 const STUB: u32 = 0;

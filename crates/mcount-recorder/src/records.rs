@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::numbers::{HAS_MORE, UNWOUND, has};
 use crate::places::SHIFT;
 use crate::thread::{SHORTS, low_bits, new_room, now, take_records};
-use crate::{layout as trace, pads, shadow};
+use crate::{layout as trace, shadow};
 
 /// Records that function `id` was entered.
 ///
@@ -127,7 +127,7 @@ pub unsafe fn record_behind<H: Host>(
             add(trace::special::SLOT, 0, slot << SHIFT);
         }
         // What is kept for the slot belongs to another frame if there's a pad, perhaps.
-        if has::<H>(CALLERS) && open & pads::OF_PAD == 0 {
+        if has::<H>(CALLERS) && open & shadow::OF_PAD == 0 {
             add(trace::special::CALLER, 0, shadow.ret.read_volatile());
         }
         if is_late && new_room::<H>(block, 1).is_none() {

@@ -14,6 +14,9 @@ use mcount_cpu::here::abi::ADDRESS_BITS;
 /// How many pieces can be kept in mind: 2 GiB of stacks.
 const PIECES: usize = 1 << 15;
 
+/// Bits of OPN: the call is that of a pad. The upper one sends exits to the slow path.
+pub const OF_PAD: u64 = 3 << 30;
+
 /// The three words that belong to a slot.
 pub struct Shadow {
     /// The caller's address; 0: this slot isn't watched.

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
-mcount sample attaches as mcount attach does. It arms all chosen hooks for about a millisecond, at random \
+mcount sample attaches as mcount attach does. It arms all chosen hooks for a few milliseconds, at random \
 moments, and counts the calls that begin then, with all their time. In between the program runs at full \
 speed. Functions that are called very often are armed in some windows only.
 

@@ -19,7 +19,7 @@ impl Table {
         let head: Cells = ["CALLS/s", "TIME/CALL", "SHARE", "SELF"].map(str::to_owned);
         let mut table = vec![("FUNCTION".to_owned(), head)];
         for (row, named) in &rows {
-            let name = self.shown_name(&named.function, &named.module, progress);
+            let name = shown_name(&named.function, &named.module, progress);
             table.push((name, cells(row)));
             let of = called.iter().filter(|one| one.function == row.function);
             table.extend(of.map(|one| (self.shown_caller(one.caller, progress), cells_of(one))));
@@ -64,21 +64,13 @@ impl Table {
     fn shown_caller(&self, caller: u32, progress: &Progress) -> String {
         match self.caller_names(caller) {
             (Some(function), module) => {
-                format!("  by {}", self.shown_name(function, module, progress))
+                format!("  by {}", shown_name(function, module, progress))
             }
             (None, module) => {
                 let name = Path::new(module).file_name().unwrap_or_default().display();
                 format!("  by other code of {}", printable(&name.to_string()))
             }
         }
-    }
-
-    /// A function's name, with that of its module if it's a library.
-    fn shown_name(&self, function: &str, module: &str, progress: &Progress) -> String {
-        let is_program = module == progress.program;
-        let file = Path::new(module).file_name().unwrap_or_default().display();
-        let file = if is_program { String::new() } else { format!(" @{file}") };
-        printable(&format!("{}{file}", short_name(function))).into_owned()
     }
 
     /// What numbers lack.
@@ -105,6 +97,14 @@ impl Table {
         }
         notes
     }
+}
+
+/// A function's name, with that of its module if it's a library.
+fn shown_name(function: &str, module: &str, progress: &Progress) -> String {
+    let is_program = module == progress.program;
+    let file = Path::new(module).file_name().unwrap_or_default().display();
+    let file = if is_program { String::new() } else { format!(" @{file}") };
+    printable(&format!("{}{file}", short_name(function))).into_owned()
 }
 
 fn cells(row: &Row) -> Cells {

@@ -59,8 +59,8 @@ fn callers() -> Result<(), String> {
     let mut called = BTreeMap::new();
     let mut times: BTreeMap<&str, f64> = BTreeMap::new();
     for (function, line) in &found {
-        let callers = line.get("callers").and_then(Value::as_array).ok_or("no callers")?;
-        for one in callers {
+        let all = line.get("callers").and_then(Value::as_array).ok_or("no callers")?;
+        for one in all {
             let caller = one.get("function").and_then(Value::as_str).unwrap_or_default();
             called.insert((caller, function.as_str()), number(one, "calls")?);
             *times.entry(function).or_default() += number(one, "share")?;

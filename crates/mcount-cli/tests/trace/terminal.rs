@@ -81,20 +81,17 @@ impl Terminal {
         };
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let names = all.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut shown = String::new();
-        for process in names.filter(|name| is_here(name)) {
+        let tell = |process: String| {
             let status = read(format!("/proc/{process}/status"));
             let is_wanted = |line: &&str| {
                 ["Name", "State", "PPid", "Sig", "Shd"].iter().any(|word| line.starts_with(word))
             };
             let lines: Vec<_> = status.lines().filter(is_wanted).collect();
-            let (waits, scheduled) = (
-                read(format!("/proc/{process}/wchan")),
-                read(format!("/proc/{process}/schedstat")),
-            );
-            shown += &format!("{process}: {} at {waits}, scheduled {scheduled}", lines.join(", "));
-        }
-        shown
+            let [place, times] =
+                ["wchan", "schedstat"].map(|name| read(format!("/proc/{process}/{name}")));
+            format!("{process}: {} at {place}, scheduled {times}", lines.join(", "))
+        };
+        names.filter(|name| is_here(name)).map(tell).collect()
     }
 
     /// Presses keys, and waits until this is shown.

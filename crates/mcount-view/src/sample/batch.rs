@@ -1,10 +1,12 @@
 //! Calls that are alike: of one function by one caller, in one window. A busy program has thousands of them in each, so they're added up first.
 
 use super::durations::step_of;
-use super::own::Caller;
 use super::{Cell, to_float};
 use foldhash::HashMap;
 use std::time::Duration;
+
+/// Who called a function: its number, or another one for what isn't sampled.
+pub type Caller = u32;
 
 /// Which calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

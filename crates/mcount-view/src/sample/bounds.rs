@@ -31,6 +31,33 @@ impl Windows {
     }
 }
 
+/// How the windows of a function differ from those of its group, if it isn't armed in every one.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Lots {
+    weights: f64,
+    squares: f64,
+    absent: u64,
+}
+
+impl Lots {
+    /// A window that counts for `weight`.
+    pub(super) fn add(&mut self, chance: Chance, weight: f64) {
+        let own = if chance.is_armed { weight / chance.chance } else { 0.0 };
+        self.weights += own - weight;
+        self.squares += own * own - weight * weight;
+        self.absent += u64::from(!chance.is_armed);
+    }
+
+    /// Its windows, of all those of its group.
+    pub(super) fn of(&self, all: &Windows) -> Windows {
+        Windows {
+            count: all.count.saturating_sub(self.absent),
+            weights: all.weights + self.weights,
+            squares: all.squares + self.squares,
+        }
+    }
+}
+
 /// Sums over the windows in which a function was seen. What a window has counts for its weight.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
@@ -52,22 +79,12 @@ pub(super) struct Sums {
     time_time: f64,
     calls_weight: f64,
     time_weight: f64,
-    /// How the weights of its windows differ from those of all.
-    other: Windows,
-    absent: u64,
+    pub(super) lots: Lots,
 }
 
 impl Sums {
     pub(super) fn calls(&self) -> u64 {
         self.ended + self.open
-    }
-
-    /// It isn't armed in every window.
-    pub(super) fn adjust(&mut self, chance: Chance, weight: f64) {
-        let own = if chance.is_armed { weight / chance.chance } else { 0.0 };
-        self.other.weights += own - weight;
-        self.other.squares += own * own - weight * weight;
-        self.absent += u64::from(!chance.is_armed);
     }
 
     /// More calls in a window that had those in `cell`.
@@ -111,9 +128,7 @@ impl Sums {
 
     /// What they say. Recording slows the program down as `slowed` says, and usually costs so many seconds a call.
     pub(super) fn row(&self, function: u32, all: &Windows, slowed: Slowed, usual: f64) -> Row {
-        let weights = all.weights + self.other.weights;
-        let squares = all.squares + self.other.squares;
-        let count = all.count.saturating_sub(self.absent);
+        let Windows { count, weights, squares } = self.lots.of(all);
         let is_known = self.seen >= FEWEST;
         // As many windows would say as much, if they all had the same weight and the same in them.
         let effective = |sum: f64, square: f64| {

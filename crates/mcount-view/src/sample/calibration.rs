@@ -17,7 +17,7 @@ use foldhash::HashMap;
 const BLOCKS: usize = 10;
 /// What the cost is likely to be before anything is known, in parts of what it's taken for, and the standard deviation: in windows, little
 /// of what recording needs is in the caches.
-const LIKELY: [f64; 2] = [1.5, 0.7];
+const LIKELY: [f64; 2] = [2.5, 1.0];
 /// What it may be found to be at least and at most, as parts of what it's taken for.
 const LIMITS: [f64; 2] = [0.3, 8.0];
 /// Which part of all recorded calls has to be missing where fewer functions are armed, so that it tells something. Nothing is if there's only one

@@ -24,8 +24,9 @@ mod simulation;
 mod slow;
 pub mod table;
 
+pub use self::batch::Caller;
 pub use self::load::Load;
-pub use self::own::{Called, Caller};
+pub use self::own::Called;
 pub use self::slow::Slow;
 
 use self::batch::{Alike, Batches};
@@ -122,6 +123,13 @@ struct Cell {
     calls: f64,
     /// Seconds.
     time: f64,
+}
+
+impl Cell {
+    fn add(&mut self, more: Self) {
+        self.calls += more.calls;
+        self.time += more.time;
+    }
 }
 
 /// A window whose calls may still end.
@@ -316,15 +324,18 @@ impl Sample {
             let is_armed =
                 chance.is_armed && window.thinned.is_none_or(|one| one.has(chance.function));
             let part = if window.thinned.is_some() { Thinned::CHANCE } else { 1.0 };
-            let chance = Chance { chance: chance.chance * part, is_armed, ..*chance };
-            self.functions.entry(chance.function).or_default().adjust(chance, window.gap);
+            let whole = Chance { chance: chance.chance * part, is_armed, ..*chance };
+            self.functions.entry(chance.function).or_default().lots.add(whole, window.gap);
+            if let Some(own) = self.own.as_mut().filter(|_| window.thinned.is_none()) {
+                own.adjust(*chance, window.gap);
+            }
         }
         let Some(thinned) = window.thinned else { return };
         for function in self.members.get(&window.group).into_iter().flatten().copied() {
             if window.chances.iter().all(|chance| chance.function != function) {
                 let chance =
                     Chance { function, chance: Thinned::CHANCE, is_armed: thinned.has(function) };
-                self.functions.entry(function).or_default().adjust(chance, window.gap);
+                self.functions.entry(function).or_default().lots.add(chance, window.gap);
             }
         }
     }
@@ -367,11 +378,8 @@ impl Sample {
             let count = kept.len();
             let cell = kept.cells.entry(alike.function).or_default();
             self.functions.entry(alike.function).or_default().add(*cell, &more, weight);
-            let Cell { calls, time } = more.cell();
-            cell.calls += calls;
-            cell.time += time;
+            cell.add(more.cell());
             if let Some(own) = self.own.as_mut().filter(|_| kept.thinned.is_none()) {
-                let weight = Weight { window: kept.weight.window, ..weight };
                 own.add(&mut kept.pairs, (alike, &more), kept.group, weight);
             }
             self.cells += kept.len() - count;

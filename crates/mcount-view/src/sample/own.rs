@@ -6,14 +6,11 @@
 //!
 //! Windows that have only some of the functions are left out: a function and those that it calls have other windows there.
 
-use super::batch::{Alike, Batch};
-use super::bounds::{FEWEST, Windows, bound};
+use super::batch::{Alike, Batch, Caller};
+use super::bounds::{FEWEST, Lots, Windows, bound};
 use super::load::Slowed;
-use super::{Cell, Estimate, Weight, deviation};
+use super::{Cell, Chance, Estimate, Weight, deviation};
 use foldhash::HashMap;
-
-/// Who called a function: its number, or another one for what isn't sampled.
-pub type Caller = u32;
 
 /// What is known of the calls of one function by another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,7 +66,7 @@ impl Series {
 #[derive(Debug, Default, Clone, Copy)]
 struct Calls {
     count: u64,
-    calls: Series,
+    number: Series,
     time: Series,
     /// Seconds that recording took within them.
     recording: f64,
@@ -80,7 +77,7 @@ impl Calls {
         let Weight { window, call } = weight;
         let Cell { calls, time } = more.cell();
         self.count += more.calls;
-        self.calls.add(cell.map(|cell| cell.calls * call), call * calls, window);
+        self.number.add(cell.map(|cell| cell.calls * call), call * calls, window);
         self.time.add(cell.map(|cell| cell.time * call), call * time, window);
         self.recording += call * more.recording;
     }
@@ -90,13 +87,14 @@ impl Calls {
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     called: HashMap<(Caller, u32), Cell>,
+    whole: HashMap<u32, Cell>,
     /// The own time of functions as the window has it, which may be less than nothing.
     own: HashMap<u32, f64>,
 }
 
 impl Pairs {
     pub(super) fn len(&self) -> usize {
-        self.called.len() + self.own.len()
+        self.called.len() + self.whole.len() + self.own.len()
     }
 }
 
@@ -105,11 +103,13 @@ impl Pairs {
 pub(super) struct Own {
     /// The windows of each group.
     windows: HashMap<u32, Windows>,
+    /// How those of a function differ from them that isn't armed in every one.
+    lots: HashMap<u32, Lots>,
     /// All calls of a function, and those by each caller.
     whole: HashMap<u32, Calls>,
     called: HashMap<(Caller, u32), Calls>,
-    /// Own time, by function and group of windows.
-    own: HashMap<(u32, u32), Series>,
+    /// Own time as far as the functions are armed in every window, by function and group of windows.
+    joint: HashMap<(u32, u32), Series>,
 }
 
 impl Own {
@@ -118,7 +118,19 @@ impl Own {
         self.windows.entry(group).or_default().add(weight);
     }
 
-    /// Calls have ended that began in a window of this group, which counts for `weight.window`, and each of them in it for `weight.call`.
+    /// A function isn't armed in every window of its group.
+    pub(super) fn adjust(&mut self, chance: Chance, weight: f64) {
+        self.lots.entry(chance.function).or_default().add(chance, weight);
+    }
+
+    /// The windows of a function.
+    fn windows_of(&self, function: u32, by: &Corrections<'_>) -> Option<Windows> {
+        let all = self.windows.get(&by.group(function))?;
+        let own = self.lots.get(&function).map_or(*all, |lots| lots.of(all));
+        Some(own).filter(|own| own.weights > 0.0)
+    }
+
+    /// Calls have ended that began in a window of this group.
     pub(super) fn add(
         &mut self,
         pairs: &mut Pairs,
@@ -129,20 +141,24 @@ impl Own {
         let Alike { caller, function, .. } = alike;
         let mut add = |function: u32, more: f64| {
             let own = pairs.own.get(&function).copied();
-            self.own.entry((function, group)).or_default().add(own, more, weight.window);
+            self.joint.entry((function, group)).or_default().add(own, more, weight.window);
             *pairs.own.entry(function).or_default() += more;
         };
-        add(function, weight.call * more.time);
-        self.whole.entry(function).or_default().add(None, more, weight);
+        let is_joint = !self.lots.contains_key(&function);
+        if is_joint {
+            add(function, weight.call * more.time);
+        }
+        let cell = pairs.whole.get(&function).copied();
+        self.whole.entry(function).or_default().add(cell, more, weight);
+        pairs.whole.entry(function).or_default().add(more.cell());
         let Some(caller) = caller else { return };
-        add(caller, -weight.call * more.time);
+        if is_joint {
+            add(caller, -weight.call * more.time);
+        }
         let pair = (caller, function);
         let cell = pairs.called.get(&pair).copied();
         self.called.entry(pair).or_default().add(cell, more, weight);
-        let cell = pairs.called.entry(pair).or_default();
-        let more = more.cell();
-        cell.calls += more.calls;
-        cell.time += more.time;
+        pairs.called.entry(pair).or_default().add(more.cell());
     }
 }
 
@@ -176,7 +192,7 @@ struct Part {
 impl Own {
     /// The time of these calls of `function`; nothing if its group has had no window.
     fn part(&self, calls: &Calls, function: u32, by: &Corrections<'_>) -> Option<Part> {
-        let all = self.windows.get(&by.group(function)).filter(|all| all.weights > 0.0)?;
+        let all = self.windows_of(function, by)?;
         let (more, _) = by.more(function);
         let time = calls.time.sum - (by.slowed.cost().part - 1.0) * calls.recording;
         let part = more / all.weights;
@@ -186,22 +202,22 @@ impl Own {
     /// Who calls whom, by function.
     pub(super) fn called(&self, by: &Corrections<'_>) -> Vec<Called> {
         let row = |((caller, function), calls): (&(Caller, u32), &Calls)| {
-            let all = self.windows.get(&by.group(*function))?;
+            let all = self.windows_of(*function, by)?;
             let part = self.part(calls, *function, by)?;
             let (more, more_error) = by.more(*function);
-            let is_known = calls.calls.seen >= FEWEST;
+            let is_known = calls.number.seen >= FEWEST;
             let unsure = more_error / more;
             let estimate = |value: f64, series: &Series, unsure: f64| Estimate {
                 value,
-                error: is_known.then(|| (more * series.error(all)).hypot(unsure)),
+                error: is_known.then(|| (more * series.error(&all)).hypot(unsure)),
             };
-            let per_second = more * calls.calls.sum / all.weights;
+            let per_second = more * calls.number.sum / all.weights;
             let of_cost = by.slowed.cost().unsure * by.slowed.cost().part * part.recording;
             Some(Called {
                 caller: *caller,
                 function: *function,
                 calls: calls.count,
-                per_second: estimate(per_second, &calls.calls, per_second * unsure),
+                per_second: estimate(per_second, &calls.number, per_second * unsure),
                 share: estimate(part.time, &calls.time, (part.time * unsure).hypot(of_cost)),
             })
         };
@@ -213,17 +229,29 @@ impl Own {
     /// The own time of functions that call others that are sampled, as a part of all time.
     pub(super) fn of_callers(&self, by: &Corrections<'_>) -> HashMap<u32, Estimate> {
         let mut parts: HashMap<u32, Part> = HashMap::default();
+        // Windows that have something of it, and the squares of errors.
+        let mut series: HashMap<u32, (u64, f64)> = HashMap::default();
+        // Those that aren't armed in every window have other windows than the rest.
+        let mut apart = |of: u32, function: u32, calls: &Calls| {
+            let all = self.windows_of(function, by).filter(|_| self.lots.contains_key(&function));
+            if let Some(all) = all {
+                let (seen, square) = series.entry(of).or_default();
+                *seen += calls.time.seen;
+                *square += calls.time.error(&all).powi(2);
+            }
+        };
         for ((caller, function), calls) in &self.called {
             let Some(whole) = self.whole.get(caller) else { continue };
             let Some(part) = self.part(calls, *function, by) else { continue };
-            let own = parts
-                .entry(*caller)
-                .or_insert_with(|| self.part(whole, *caller, by).unwrap_or_default());
+            apart(*caller, *function, calls);
+            let own = parts.entry(*caller).or_insert_with(|| {
+                apart(*caller, *caller, whole);
+                self.part(whole, *caller, by).unwrap_or_default()
+            });
             own.time -= part.time;
             own.recording -= part.recording;
         }
-        let mut series: HashMap<u32, (u64, f64)> = HashMap::default();
-        for ((function, group), one) in &self.own {
+        for ((function, group), one) in &self.joint {
             let Some(all) = self.windows.get(group) else { continue };
             let (seen, square) = series.entry(*function).or_default();
             *seen += one.seen;

@@ -273,8 +273,8 @@ fn recording_does_not_count() {
         (100, 1.0 / 9.5, 0.15, 1e6 / 9.5),
     ];
     for (apart, used_outside, used_in, expected) in table {
-        // It's likely to be half as much more in windows as elsewhere.
-        let mut sample = Sample::new(RATE, COST / 1.5);
+        // It's likely to be two and a half times as much in windows as elsewhere.
+        let mut sample = Sample::new(RATE, COST / 2.5);
         for window in 0..100_u64 {
             let (start, length) = (window * RATE + 7, 10_000);
             // They come with some noise.

@@ -51,7 +51,7 @@ impl Armed {
 }
 
 /// The shortest and the longest time between arming hooks and the beginning of a window.
-const SETTLE: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
+const SETTLE: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(4)];
 
 /// A window that is open.
 pub(super) struct Window {
