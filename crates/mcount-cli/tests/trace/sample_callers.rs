@@ -56,30 +56,30 @@ fn number(value: &Value, name: &str) -> Result<f64, String> {
 fn callers() -> Result<(), String> {
     let room = Room::new()?;
     let found = lines(&room, HOOKS, &[])?;
-    let mut called = BTreeMap::new();
+    let mut seen = BTreeMap::new();
     let mut times: BTreeMap<&str, f64> = BTreeMap::new();
     for (function, line) in &found {
         let all = line.get("callers").and_then(Value::as_array).ok_or("no callers")?;
         for one in all {
             let caller = one.get("function").and_then(Value::as_str).unwrap_or_default();
-            called.insert((caller, function.as_str()), number(one, "calls")?);
+            seen.insert((caller, function.as_str()), number(one, "calls")?);
             *times.entry(function).or_default() += number(one, "share")?;
             *times.entry(caller).or_default() -= number(one, "share")?;
         }
     }
     let expected: Vec<_> = CALLED.map(|(caller, function, _)| (caller, function)).to_vec();
-    let mut names: Vec<_> = called.keys().copied().collect();
+    let mut names: Vec<_> = seen.keys().copied().collect();
     names.sort_by_key(|pair| expected.iter().position(|one| one == pair));
     if names != expected {
-        return Err(format!("{called:?}"));
+        return Err(format!("{seen:?}"));
     }
-    let all: f64 = called.values().sum();
+    let all: f64 = seen.values().sum();
     let of_turn: f64 = CALLED.iter().map(|(_, _, calls)| calls).sum();
     for (caller, function, calls) in CALLED {
-        let part = called.get(&(caller, function)).copied().unwrap_or(0.0) / all;
+        let part = seen.get(&(caller, function)).copied().unwrap_or(0.0) / all;
         // Windows that begin in a turn, or have no `leaf`, have others in another proportion.
         if !(0.3..3.0).contains(&(part / (calls / of_turn))) {
-            return Err(format!("{caller} calls {function}: {part} of {called:?}"));
+            return Err(format!("{caller} calls {function}: {part} of {seen:?}"));
         }
     }
     let own = |function: &str| found.get(function).map(|line| number(line, "self_share"));
