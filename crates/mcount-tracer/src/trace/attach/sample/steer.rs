@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The shortest and the longest window, and the first one, in seconds.
-const LENGTHS: [f64; 3] = [0.004, 0.02, 0.004];
+const LENGTHS: [f64; 3] = [0.001, 0.02, 0.002];
 /// The shortest and the longest mean of gaps, in seconds, and the first one.
 const GAPS: [f64; 3] = [0.002, 30.0, 0.1];
 /// How much a new measurement counts for.
@@ -295,9 +295,9 @@ impl Steering {
         let [shortest, longest, _] = LENGTHS;
         if has_missed {
             self.length /= 2.0;
-        } else if of_calls < self.arming / 2.0 {
+        } else if of_calls < self.arming * 2.0 {
             self.length *= 1.1;
-        } else if of_calls > self.arming * 2.0 {
+        } else if of_calls > self.arming * 8.0 {
             self.length /= 1.1;
         }
         self.length = self.length.clamp(shortest, longest);
