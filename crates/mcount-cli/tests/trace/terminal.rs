@@ -5,7 +5,6 @@ use crate::attach::{compare, text};
 use crate::reader::Trace;
 use crate::truth::{Room, until};
 use std::io::Write;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use testkit::served::Served;
 
@@ -24,10 +23,6 @@ pub(crate) fn tests() -> Vec<Test> {
     rows.into_iter().map(row).collect()
 }
 
-/// How often what is shown is waited for. A terminal needs a session, and Linux 6.18 lets a new one wait for a minute (see `leave` in
-/// the tracer's `terminal.rs`).
-const WAITS: usize = 5;
-
 /// A command on a terminal of its own, which `script` gives it.
 pub(crate) struct Terminal {
     child: Child,
@@ -41,6 +36,8 @@ impl Terminal {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&shown);
         let mut script = Command::new("script");
         script.args(["--quiet", "--return", "--command", command, "/dev/null"]);
+        // Whatever shell this user has.
+        script.env("SHELL", "/bin/sh");
         script.stdin(Stdio::piped()).stdout(file.map_err(text)?).env("TERM", "xterm");
         script.current_dir(room.path(""));
         Ok(Self { child: script.spawn().map_err(text)?, shown })
@@ -54,44 +51,8 @@ impl Terminal {
     /// What has been shown since there were so many bytes has to have this in it before long.
     pub(crate) fn expect(&self, what: &str, since: usize) -> Result<(), String> {
         let is_there = || self.shown().get(since..).is_some_and(|shown| shown.contains(what));
-        let waits = || until(&format!("{what:?} is shown"), is_there);
-        let mut result = waits();
-        for _ in 1..WAITS {
-            result = result.or_else(|_| waits());
-        }
-        result.map_err(|error| format!("{error}: {:?}\n{}", self.shown(), self.processes()))
-    }
-
-    /// What the kernel says of the processes on it.
-    fn processes(&self) -> String {
-        let read = |path: String| {
-            let bytes = testkit::files::read(Path::new(&path)).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
-        // What `/proc/PID/stat` says behind the name: the state, the parent, the group, the session.
-        let stat = |process: &str| {
-            let text = read(format!("/proc/{process}/stat"));
-            let behind = text.rsplit(')').next().unwrap_or_default();
-            behind.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
-        };
-        let script = self.child.id().to_string();
-        let is_here = |process: &str| {
-            let leader = stat(process).get(3).cloned().unwrap_or_default();
-            process == script || stat(&leader).get(1) == Some(&script)
-        };
-        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let names = all.filter_map(|entry| entry.file_name().into_string().ok());
-        let tell = |process: String| {
-            let status = read(format!("/proc/{process}/status"));
-            let is_wanted = |line: &&str| {
-                ["Name", "State", "PPid", "Sig", "Shd"].iter().any(|word| line.starts_with(word))
-            };
-            let lines: Vec<_> = status.lines().filter(is_wanted).collect();
-            let [place, times] =
-                ["wchan", "schedstat"].map(|name| read(format!("/proc/{process}/{name}")));
-            format!("{process}: {} at {place}, scheduled {times}", lines.join(", "))
-        };
-        names.filter(|name| is_here(name)).map(tell).collect()
+        until(&format!("{what:?} is shown"), is_there)
+            .map_err(|error| format!("{error}: {:?}", self.shown()))
     }
 
     /// Presses keys, and waits until this is shown.
@@ -124,7 +85,8 @@ fn ended_by(key: Option<(&str, &str)>) -> Result<(), String> {
     let mut served = Served::start(&program)?;
     let exe = env!("CARGO_BIN_EXE_mcount");
     let command = format!("{exe} attach -o t.mcount {}", served.id());
-    let shell = format!("sh -c 'trap : INT QUIT; stty tostop; {command}; echo code $?'");
+    // No other shell waits for this one: a key for a signal would kill that, and so end the session.
+    let shell = format!("exec sh -c 'trap : INT QUIT; stty tostop; {command}; echo code $?'");
     let mut terminal = Terminal::start(&room, &shell)?;
     terminal.expect("; ^C ends it", 0)?;
     let counts = served.work()?;

@@ -212,8 +212,8 @@ pub struct Sample {
 impl Sample {
     /// Threads whose calls are kept in mind.
     const THREADS: usize = 10_000;
-    /// What is kept of windows and functions in them.
-    const CELLS: usize = 400_000;
+    /// What is kept of windows, functions in them, and who calls these.
+    const CELLS: usize = 1_000_000;
 
     /// There are `rate` ticks in a second, and recording a call costs the program `cost` seconds.
     #[must_use]
@@ -377,10 +377,12 @@ impl Sample {
             let Some(weight) = kept.weight_of(alike.function, &self.groups) else { continue };
             let count = kept.len();
             let cell = kept.cells.entry(alike.function).or_default();
-            self.functions.entry(alike.function).or_default().add(*cell, &more, weight);
+            let before = *cell;
+            self.functions.entry(alike.function).or_default().add(before, &more, weight);
             cell.add(more.cell());
             if let Some(own) = self.own.as_mut().filter(|_| kept.thinned.is_none()) {
-                own.add(&mut kept.pairs, (alike, &more), kept.group, weight);
+                let before = Some(before).filter(|before| before.calls != 0.0);
+                own.add(&mut kept.pairs, (alike, &more), (kept.group, before), weight);
             }
             self.cells += kept.len() - count;
         }

@@ -87,14 +87,13 @@ impl Calls {
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     called: HashMap<(Caller, u32), Cell>,
-    whole: HashMap<u32, Cell>,
     /// The own time of functions as the window has it, which may be less than nothing.
     own: HashMap<u32, f64>,
 }
 
 impl Pairs {
     pub(super) fn len(&self) -> usize {
-        self.called.len() + self.whole.len() + self.own.len()
+        self.called.len() + self.own.len()
     }
 }
 
@@ -130,12 +129,12 @@ impl Own {
         Some(own).filter(|own| own.weights > 0.0)
     }
 
-    /// Calls have ended that began in a window of this group.
+    /// Calls have ended that began in a window of this group, which had those in `cell` of the function.
     pub(super) fn add(
         &mut self,
         pairs: &mut Pairs,
         (alike, more): (Alike, &Batch),
-        group: u32,
+        (group, cell): (u32, Option<Cell>),
         weight: Weight,
     ) {
         let Alike { caller, function, .. } = alike;
@@ -148,9 +147,7 @@ impl Own {
         if is_joint {
             add(function, weight.call * more.time);
         }
-        let cell = pairs.whole.get(&function).copied();
         self.whole.entry(function).or_default().add(cell, more, weight);
-        pairs.whole.entry(function).or_default().add(more.cell());
         let Some(caller) = caller else { return };
         if is_joint {
             add(caller, -weight.call * more.time);
