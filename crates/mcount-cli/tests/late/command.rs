@@ -195,7 +195,7 @@ for word; do [ \"$previous\" = -o ] && image=$word; previous=$word; done
 echo half > \"$image\"
 echo $$ > beginning
 mv beginning begun
-exec sleep 60
+exec sleep 600
 ";
 
 /// A room where a link by that linker was sent a signal, how it ended, and the linker's process.
