@@ -311,6 +311,8 @@ fn what_special_records_say_ends_with_a_thread() {
     set(&mut whole, at, special::START << 24);
     set(&mut whole, at + 8, 5);
     set(&mut whole, at + 16, 7 << 32 | special::OWNER << 24);
+    set(&mut whole, at + 32, special::CALLER << 24);
+    set(&mut whole, at + 40, 0x1234);
     let trace = Trace::parse(&whole).unwrap();
     let of = |number: u32| trace.threads.iter().position(|thread| thread.number == number);
     let count = |number: u32| of(number).map_or(0, |at| trace.count(at));
@@ -319,7 +321,26 @@ fn what_special_records_say_ends_with_a_thread() {
     if little_endian_only() {
         let found = look(&mut Follower::new(), &whole).1;
         assert_eq!(sorted(&found), expected(&whole));
+        assert!(found.iter().all(|call| call.caller.is_none()));
     }
+}
+
+#[test]
+fn a_call_says_where_it_returns_to() {
+    if !little_endian_only() {
+        return;
+    }
+    let (mut whole, starts, _) = shared(&[(1, 512, 2)]);
+    let first = starts[0] + 32;
+    // The second call comes once more, behind a record that's about it alone, and then a third time.
+    let call: Vec<u8> = whole[first + 16..first + 32].to_vec();
+    set(&mut whole, first + 32, special::CALLER << 24);
+    set(&mut whole, first + 40, 0x1234);
+    whole[first + 48..first + 64].copy_from_slice(&call);
+    whole[first + 64..first + 80].copy_from_slice(&call);
+    let callers: Vec<_> =
+        look(&mut Follower::new(), &whole).1.iter().map(|call| call.caller).collect();
+    assert_eq!(callers, [None, None, Some(0x1234), None]);
 }
 
 #[test]

@@ -25,7 +25,8 @@ speed. Functions that are called very often are armed in some windows only.
 Numbers are estimates for the whole time, and ± says how far the truth may be away, in 19 cases of 20. It \
 comes from how windows differ. ± ? means that fewer than 12 windows had a call. Time includes what a \
 function calls, and share is the part of all time; with several threads, or functions that call \
-themselves, it can exceed 100 %. Self is that share less that of calls to other sampled functions. Processes that the process makes aren't sampled.
+themselves, it can exceed 100 %. Self is that share less that of calls to other sampled functions. Processes \
+that the process makes aren't sampled.
 
 On a terminal the table is refreshed until ^C. Otherwise mcount prints it once, at the end: after \
 --duration, when the process ends, or by ^C or SIGTERM. With --output it's written to a file instead: a \

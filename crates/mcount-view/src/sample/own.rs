@@ -226,15 +226,15 @@ impl Own {
     /// The own time of functions that call others that are sampled, as a part of all time.
     pub(super) fn of_callers(&self, by: &Corrections<'_>) -> HashMap<u32, Estimate> {
         let mut parts: HashMap<u32, Part> = HashMap::default();
-        // Windows that have something of it, and the squares of errors.
-        let mut series: HashMap<u32, (u64, f64)> = HashMap::default();
+        // The squares of errors; nothing if one of them isn't known.
+        let mut squares: HashMap<u32, Option<f64>> = HashMap::default();
         // Those that aren't armed in every window have other windows than the rest.
         let mut apart = |of: u32, function: u32, calls: &Calls| {
             let all = self.windows_of(function, by).filter(|_| self.lots.contains_key(&function));
             if let Some(all) = all {
-                let (seen, square) = series.entry(of).or_default();
-                *seen += calls.time.seen;
-                *square += calls.time.error(&all).powi(2);
+                let square = squares.entry(of).or_insert(Some(0.0));
+                let more = (calls.time.seen >= FEWEST).then(|| calls.time.error(&all).powi(2));
+                *square = square.zip(more).map(|(square, more)| square + more);
             }
         };
         for ((caller, function), calls) in &self.called {
@@ -250,16 +250,16 @@ impl Own {
         }
         for ((function, group), one) in &self.joint {
             let Some(all) = self.windows.get(group) else { continue };
-            let (seen, square) = series.entry(*function).or_default();
-            *seen += one.seen;
-            *square += one.error(all).powi(2);
+            let square = squares.entry(*function).or_insert(Some(0.0));
+            *square = square.map(|square| square + one.error(all).powi(2));
         }
         let estimate = |(function, part): (u32, Part)| {
-            let (seen, square) = series.get(&function).copied().unwrap_or_default();
             let ((more, more_error), cost) = (by.more(function), by.slowed.cost());
             let of_cost = cost.unsure * cost.part * part.recording;
             let unsure = (part.time * more_error / more).hypot(of_cost);
-            let error = (seen >= FEWEST).then(|| (more * square.sqrt()).hypot(unsure));
+            let seen = self.whole.get(&function).map_or(0, |whole| whole.time.seen);
+            let square = squares.get(&function).copied().flatten().filter(|_| seen >= FEWEST);
+            let error = square.map(|square| (more * square.sqrt()).hypot(unsure));
             (function, Estimate { value: part.time, error })
         };
         parts.into_iter().map(estimate).collect()

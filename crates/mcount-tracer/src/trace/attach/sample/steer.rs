@@ -27,7 +27,7 @@ const WATCHING: f64 = 0.5;
 /// One in so many windows has only half of the functions, on average.
 const THINNED: u64 = 4;
 /// The smallest chance.
-const LEAST: f64 = 1.0 / 16.0;
+const LEAST: f64 = 1.0 / 8.0;
 
 /// So many functions are armed in a window at most, on average. Arming one takes some microseconds, in which the others are already recorded.
 const GROUP: usize = 256;
