@@ -49,8 +49,27 @@ pub struct Probes {
     /// The instructions, which were at the first address, for execution at the second, and behind them a jump to what followed.
     /// Addresses are those of the process.
     pub relocate: fn(&[u8], u64, u64) -> Result<Relocated, Unmovable>,
+    /// Where a jump can replace one of the function's first instructions by one byte, while threads run. The bytes begin with those
+    /// that move, of which there are so many, and are at the address. Nothing else may lead to these.
+    pub puns: Option<FindPuns>,
     /// The stubs of probes, which have the moved instructions in them: where stubs are near their modules anyway.
     pub stub: Option<ProbeStubs>,
+}
+
+/// Finds them, as [`Probes::puns`] says.
+pub type FindPuns = fn(&[u8], usize, u64) -> Vec<Pun>;
+
+/// A jump that differs in one byte from the code that it replaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pun {
+    /// Where the byte is, behind the function's first instruction.
+    pub offset: usize,
+    /// What is there while it's a jump.
+    pub byte: u8,
+    /// Where it leads to: an address of the process.
+    pub target: u64,
+    /// The instructions that undo what is executed before the jump. A thread behind them goes on with the first instruction that moved.
+    pub undo: Vec<u8>,
 }
 
 /// How the stub of a probe is made.

@@ -6,6 +6,10 @@
 /// The lowest address that the kernel lets a process map by default (`vm.mmap_min_addr`).
 const LOWEST: u64 = 1 << 16;
 
+/// How far above a module comes first, if jumps go as far. Instructions at the beginning of functions, if a jump takes them for its distance, seldom lead to the
+/// 128 MiB from there on: they'd have one of the opcodes 0x58 to 0x5f (`pop`) in the highest byte of it.
+const FAR_ABOVE: u64 = 0x5800_0000;
+
 /// What room is needed, and near what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Near {
@@ -30,7 +34,7 @@ impl Near {
         let taken = merged(taken, self.extent);
         let is_far = reach >> 30 != 0;
         let step = if is_far { 1 << 20 } else { 1 << 18 };
-        let heap = if is_far { 1 << 30 } else { reach / 2 };
+        let heap = if is_far { FAR_ABOVE } else { reach / 2 };
         let lowest = last.saturating_sub(reach).max(LOWEST);
         let highest = first.saturating_add(reach).saturating_sub(size);
         // A page stays free between what is mapped and the room.

@@ -45,7 +45,7 @@ const MOST: usize = 4;
 
 /// With commas between thousands.
 fn digits(number: f64, decimals: usize) -> String {
-    let text = format!("{number:.decimals$}");
+    let text = format!("{:.decimals$}", number.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut grouped = String::new();
     for (place, digit) in whole.chars().enumerate() {
@@ -54,7 +54,8 @@ fn digits(number: f64, decimals: usize) -> String {
         }
         grouped.push(digit);
     }
-    grouped + rest
+    let sign = if number < 0.0 { "-" } else { "" };
+    [sign, &grouped, rest].concat()
 }
 
 #[cfg(test)]
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn estimates_have_the_digits_that_are_known() {
-        let rows: [Case; 9] = [
+        let rows: [Case; 10] = [
             (41_234.5, Some(310.2), rate, "41,234 ± 310"),
             (1_234_567.0, Some(9.0), rate, "1,234,567.0 ± 9.0"),
             (4.128, Some(0.32), rate, "4.13 ± 0.32"),
@@ -76,6 +77,7 @@ mod tests {
             (999.0, Some(120.0), time, "999 ns ± 120"),
             (0.0951, Some(0.0021), part, "9.51 % ± 0.21"),
             (1.5, Some(f64::INFINITY), part, "150 % ± ?"),
+            (-7.57, Some(91.09), part, "-757 % ± 9,109"),
         ];
         for (value, error, unit, expected) in rows {
             assert_eq!(cell(Estimate { value, error }, unit), expected);

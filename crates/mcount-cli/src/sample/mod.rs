@@ -12,7 +12,9 @@ pub use self::again::{Again, sample_again};
 pub use self::output::Output;
 pub use self::slow::SlowCalls;
 
-use crate::trace::attach::{Caller, Named, Observer, Opened, Progress, Sampled, is_in_thinned};
+use crate::trace::attach::{
+    Caller, IDLE_PROBE, Named, Observer, Opened, Progress, Sampled, is_in_thinned,
+};
 use crate::words::{counted, printable};
 use clap::ValueEnum;
 use mcount_trace::{Ended, Trace};
@@ -71,8 +73,6 @@ pub struct Table {
     idle: f64,
 }
 
-/// What a call of a function takes longer that has a probe, in seconds, while that's idle: with lua, perl and Python, 2 to 5 ns.
-const IDLE_PROBE: f64 = 3.5e-9;
 /// The part of the program's time that is worth saying.
 const WORTH_SAYING: f64 = 0.001;
 
@@ -278,6 +278,14 @@ impl Observer for Table {
     fn watch(&mut self, functions: &BTreeSet<u32>, since: Option<u64>) {
         if let Some(slow) = &mut self.slow {
             slow.watch(functions, since);
+        }
+    }
+
+    fn freed(&mut self, functions: &BTreeSet<u32>) {
+        for function in functions {
+            if let Some(named) = self.functions.get_mut(function) {
+                named.is_probe = false;
+            }
         }
     }
 

@@ -32,6 +32,7 @@ mod programs;
 mod reader;
 mod sample;
 mod sample_callers;
+mod sample_puns;
 mod sample_slow;
 mod sanitizers;
 mod sizes;
@@ -89,7 +90,8 @@ fn main() -> ExitCode {
         .chain(top::tests())
         .chain(sample::tests())
         .chain(sample_slow::tests())
-        .chain(sample_callers::tests());
+        .chain(sample_callers::tests())
+        .chain(sample_puns::tests());
     let tests = tests.chain(control::tests()).chain(damaged::tests()).chain(off_cpu::tests());
     let tests = tests
         .chain(values::tests())

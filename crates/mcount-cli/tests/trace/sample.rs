@@ -108,7 +108,7 @@ fn near_the_truth(arguments: &[&str], options: &[&str]) -> Result<(), String> {
     until("it makes calls", || ask(&mut served).is_ok_and(|now| now.calls > later.calls))
 }
 
-fn row(lines: &str, function: &str) -> Result<Value, String> {
+pub(crate) fn row(lines: &str, function: &str) -> Result<Value, String> {
     let rows = lines.lines().map(|line| serde_json::from_str(line).map_err(text));
     let rows: Vec<Value> = rows.collect::<Result<_, String>>()?;
     let is_it = |row: &Value| row.get("function").and_then(Value::as_str) == Some(function);
@@ -156,7 +156,7 @@ fn killed() -> Result<(), String> {
     ask(&mut served).map(|_| ())
 }
 
-fn maps_have(process: u32, what: &str) -> bool {
+pub(crate) fn maps_have(process: u32, what: &str) -> bool {
     let maps = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("maps"));
     maps.is_ok_and(|maps| maps.contains(what))
 }

@@ -57,6 +57,8 @@ pub static PROBES: Probes = Probes {
     scan,
     far,
     relocate,
+    // A word that any instruction takes the place of isn't one that may be changed while threads execute it (Arm ARM, B2.2.5).
+    puns: None,
     stub: Some(ProbeStubs { make: stub::stub, size: stub::SIZE }),
 };
 

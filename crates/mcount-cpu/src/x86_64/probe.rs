@@ -8,11 +8,13 @@
 //! Source: Intel SDM, volume 2; AMD APM, volume 3.
 
 mod instruction;
+mod pun;
 mod relocate;
 mod scan;
 mod stack;
 
 use self::instruction::{Flow, can_move, decoder, flow};
+use self::pun::puns;
 use self::relocate::{MOVED_MOST, relocate};
 use self::scan::{far, scan};
 use crate::probe::{Beginning, Calls, Entry, Probes, Relocations, Returns, Unmovable};
@@ -46,6 +48,7 @@ pub static PROBES: Probes = Probes {
     scan,
     far,
     relocate,
+    puns: Some(puns),
     stub: None,
 };
 

@@ -150,6 +150,8 @@ pub(super) struct Unit {
     /// Where its function begins.
     pub(super) body: u64,
     code: Vec<u8>,
+    /// Bytes of the instructions that have moved, as they were.
+    moved: usize,
     /// Where each instruction was, from the entry on, and where it is, from `body` on.
     places: Vec<(usize, usize)>,
     index: [u8; CODE],
@@ -169,6 +171,7 @@ impl Unit {
             at,
             head,
             body,
+            moved: probe.moved.len(),
             index: [0; CODE],
             rows: Vec::new(),
             places: copy.places.clone(),
@@ -186,7 +189,16 @@ impl Unit {
         let copy = probe.copy(bias, body).filter(|copy| copy.code.len() <= CODE)?;
         let code = marker::far(body).to_vec();
         let (index, rows) = ([0; CODE], Vec::new());
-        let mut unit = Self { at, head: HEAD, body, index, rows, places: copy.places, code };
+        let mut unit = Self {
+            at,
+            head: HEAD,
+            body,
+            moved: probe.moved.len(),
+            index,
+            rows,
+            places: copy.places,
+            code,
+        };
         unit.add_row((0, THUNK), row_at(&probe.rows, 0, 0)?)?;
         unit.describe_head(probe)?;
         Some((unit, copy.code))
@@ -279,6 +291,11 @@ impl Unit {
         bytes.extend(&self.code);
         bytes.resize(bytes.len().next_multiple_of(THUNK), TRAP);
         Some(bytes)
+    }
+
+    /// Bytes of the instructions that have moved, as they were.
+    pub(super) fn moved(&self) -> usize {
+        self.moved
     }
 
     /// Where a thread goes on that was about to execute the instruction `offset` bytes behind the entry.

@@ -302,6 +302,11 @@ pub(super) fn is_ours(map: &Mapping) -> bool {
     map.path == Path::new(NAME)
 }
 
+/// Is it a page of what `puns.rs` maps?
+pub(super) fn is_jumps(map: &Mapping) -> bool {
+    map.path == Path::new("/memfd:mcount-jumps (deleted)")
+}
+
 /// A file in memory with this name.
 pub(super) fn in_memory(name: &CStr) -> io::Result<File> {
     // SAFETY: the name is a string; the descriptor is new.

@@ -10,6 +10,7 @@ mod block;
 mod control;
 pub mod find;
 mod forked;
+mod free;
 mod front;
 mod handle;
 mod instrumented;
@@ -19,6 +20,7 @@ mod maps;
 #[cfg(can_patch)]
 pub mod patch;
 mod program;
+mod puns;
 mod sample;
 mod sandbox;
 mod session;
@@ -35,7 +37,7 @@ pub use self::front::attach;
 pub use self::handle::{Call, Finished, Options, Session};
 pub use self::list::list;
 pub use self::sample::{
-    Caller, Lot, Named, Observer, Opened, Progress, Sampled, Sampling, is_in_thinned,
+    Caller, IDLE_PROBE, Lot, Named, Observer, Opened, Progress, Sampled, Sampling, is_in_thinned,
 };
 use super::file::Size;
 use super::processor;

@@ -4,9 +4,10 @@
 //! nothing in the program. In the second, the trace is handed over and all hooks are armed. Both are as short as can be:
 //! all that can be found out and made ready is, before.
 
-use super::block::{Block, is_ours};
+use super::block::{Block, is_jumps, is_ours};
 use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
+use super::puns::Puns;
 use super::sites::{self, Change, Prepared, Stubs};
 use super::survey::{NO_ROOM, is_free, is_inside, make_room, uses_block};
 use super::words::{self, Gated, GatedWord};
@@ -40,7 +41,9 @@ pub(super) struct Session {
     /// Where the agent finds what it's to know of functions that tell of their calls themselves, with their numbers.
     pub(super) instrumented: Vec<(u32, u64)>,
     /// Where the jumps of sites lead to.
-    rooms: Vec<(u64, u64)>,
+    pub(super) rooms: Vec<(u64, u64)>,
+    /// Probes whose functions are as they were while they're idle.
+    pub(super) puns: Puns,
     /// Rooms for thunks, by the place of the module in the list.
     near: HashMap<usize, u64>,
     /// How long all threads were stopped, the longest time.
@@ -135,6 +138,7 @@ impl Session {
             words,
             instrumented,
             rooms,
+            puns: Puns::default(),
             near: HashMap::new(),
             stood: Duration::ZERO,
             is_unused: false,
@@ -347,6 +351,7 @@ impl Session {
     /// Puts back all that was changed.
     fn restore(&self) -> io::Result<()> {
         words::restore(&self.words, &self.memory);
+        sites::restore(&self.memory, &self.puns.changes(), &self.rooms)?;
         sites::restore(&self.memory, &self.changes, &self.rooms).map(|_| ())
     }
 
@@ -377,7 +382,7 @@ impl Session {
         plan.thunks.iter().try_for_each(|thunks| thunks.write(&self.memory))
     }
 
-    fn let_go(&mut self, standing: Standing) {
+    pub(super) fn let_go(&mut self, standing: Standing) {
         let since = standing.since;
         drop(standing);
         self.stood = self.stood.max(since.elapsed());
@@ -478,6 +483,7 @@ impl Session {
         let is_one =
             |change: &&Change| change.function != 0 && !given_up.contains(&change.function);
         self.switch_instrumented(on, |number| !given_up.contains(&number))?;
+        self.puns.switch(&self.memory, on, |number| !given_up.contains(&number))?;
         let changes = self.changes.iter().filter(is_one);
         sites::switch(&self.memory, changes, on)
     }
@@ -540,6 +546,9 @@ impl Session {
                 let mut remote = self.block.remote(&self.image, thread, &self.memory)?;
                 let leave = self.block.bias + self.image.symbols.leave;
                 to_result(remote.function(leave, [0, 0], self.block.end(&self.image))?)?;
+                for map in maps.iter().filter(|map| is_jumps(map)) {
+                    remote.call(libc::SYS_munmap, &[map.start, map.end - map.start])?;
+                }
                 drop(remote);
                 self.block.set_owner(&self.memory, (0, 0))?;
                 self.let_go(standing);
@@ -565,6 +574,7 @@ impl Session {
             words: self.words.clone(),
             instrumented: self.instrumented.clone(),
             rooms: self.rooms.clone(),
+            puns: self.puns.clone(),
             ..found
         }))
     }

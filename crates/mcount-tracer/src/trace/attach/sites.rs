@@ -5,7 +5,7 @@
 //! nothing that the next one can't undo. Bytes that are neither as in the file nor a jump into our stubs are
 //! another tool's, such as a debugger's breakpoint, and stay.
 
-use super::block::is_ours;
+use super::block::{is_jumps, is_ours};
 use super::maps::Mapping;
 use crate::trace::image::Image;
 use crate::trace::library::Plan;
@@ -68,7 +68,17 @@ impl Change {
         self.at + self.length as u64
     }
 
-    fn idle(&self) -> &[u8] {
+    /// What has become of the code that it replaces, if it's a probe.
+    pub(super) fn unit(&self) -> Option<&Unit> {
+        self.unit.as_ref()
+    }
+
+    /// A jump: what is there while it's armed, and while it's idle.
+    pub(super) fn states(&self) -> Option<[[u8; code::SITE]; 2]> {
+        Some([*self.armed().first_chunk()?, *self.idle().first_chunk()?])
+    }
+
+    pub(super) fn idle(&self) -> &[u8] {
         self.idle.get(..self.length).unwrap_or_default()
     }
 
@@ -374,7 +384,7 @@ impl Switch {
         Ok(switch.and_then(|switch| Self::new((function, unit.is_some()), switch)))
     }
 
-    fn new<const SIZE: usize>(
+    pub(super) fn new<const SIZE: usize>(
         (function, is_ours): (u32, bool),
         (at, one, other): (u64, [u8; SIZE], [u8; SIZE]),
     ) -> Option<Self> {
@@ -417,7 +427,8 @@ pub(super) fn restore(
 
 /// Where code of ours may be that a site jumps to.
 pub(super) fn rooms(maps: &[Mapping], image: &Image, bias: u64) -> Vec<(u64, u64)> {
-    let code = maps.iter().filter(|map| is_ours(map) && map.is_code());
+    let is_room = |map: &&Mapping| is_jumps(map) || is_ours(map) && map.is_code();
+    let code = maps.iter().filter(is_room);
     let stubs = (bias + image.symbols.stubs, bias + image.symbols.stubs_end);
     let moved = (bias + image.symbols.moved, bias + image.symbols.moved_end);
     code.map(|map| (map.start, map.end)).chain([stubs, moved]).collect()

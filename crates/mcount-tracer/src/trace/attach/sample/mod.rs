@@ -5,12 +5,15 @@
 //! matter, the [`Observer`]'s: here it's decided when windows are, and which functions they have.
 
 mod callers;
+mod idle;
 mod steer;
 mod watch;
 mod window;
 
 pub use self::callers::Caller;
 use self::callers::Callers;
+pub use self::idle::IDLE_PROBE;
+use self::idle::Idle;
 pub use self::steer::is_in_thinned;
 use self::steer::{Drawn, Groups, Steering};
 use self::watch::Watch;
@@ -60,7 +63,7 @@ pub struct Named {
     pub build: Arc<str>,
     /// The number of its group. A window has one of the groups.
     pub group: u32,
-    /// It has a probe, which costs two jumps when it's idle.
+    /// It has a probe, which costs two jumps while it's idle.
     pub is_probe: bool,
 }
 
@@ -148,6 +151,8 @@ pub trait Observer {
     fn call(&mut self, call: &Ended, caller: Option<Caller>);
     /// From this time on, in ticks, these functions are armed all the time; without one, they're called too often for that.
     fn watch(&mut self, functions: &BTreeSet<u32>, since: Option<u64>);
+    /// The probes of these functions cost nothing while they're idle, from now on.
+    fn freed(&mut self, functions: &BTreeSet<u32>);
     /// What is known of processes, threads and modules. The next thing is [`Observer::complete`].
     fn describe(&mut self, trace: &Trace<'_>, progress: &Progress);
     /// A call of a function that began at this time hadn't ended at the end.
@@ -180,6 +185,7 @@ struct Sampler {
     observer: Box<dyn Observer>,
     steering: Steering,
     watch: Watch,
+    idle: Idle,
     callers: Callers,
     /// The numbers of all functions.
     functions: Vec<u32>,
@@ -275,6 +281,7 @@ impl Worker {
             observer,
             steering: Steering::new(sampling.cost, (sampling.seed, groups), cost),
             watch: Watch::new(sampling.has_watch),
+            idle: Idle::of(probes),
             callers,
             functions: numbers,
             follower: Follower::new(),
@@ -315,9 +322,12 @@ impl Worker {
 
     fn sample_by(&mut self, sampler: &mut Sampler, ends: (&File, &OwnedFd)) -> io::Result<()> {
         let deadline = self.request.duration.map(|duration| Instant::now() + duration);
-        let switches = sampler.steering.groups.split(self.session.switches()?);
+        let mut switches = sampler.steering.groups.split(self.session.switches()?);
         // What was called until all were idle is in no window.
         sampler.look(self);
+        if sampler.free_first(self, &switches)? {
+            switches = sampler.steering.groups.split(self.session.switches()?);
+        }
         sampler.steering.begin();
         let mut end = Instant::now();
         let mut rest = Rest::begin(self);
@@ -348,6 +358,9 @@ impl Worker {
             }
             sampler.take(self, closed, &drawn);
             sampler.choose_watched(self, group, &switches)?;
+            if sampler.free_idle(self)? {
+                switches = sampler.steering.groups.split(self.session.switches()?);
+            }
         }
     }
 

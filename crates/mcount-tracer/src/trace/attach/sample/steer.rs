@@ -176,6 +176,32 @@ impl Steering {
         self.call = call;
     }
 
+    /// What it may cost.
+    pub(super) fn cost(&self) -> f64 {
+        self.cost
+    }
+
+    /// The program's processor time in a second.
+    pub(super) fn load(&self) -> f64 {
+        self.load.max(0.01)
+    }
+
+    /// Calls in a second, and whose they are.
+    pub(super) fn all_rates(&self) -> impl Iterator<Item = (f64, u32)> {
+        self.rates.values().flatten().map(|(function, rate)| (*rate, *function))
+    }
+
+    /// What this process has just done is no window's.
+    pub(super) fn pass(&mut self) {
+        self.own_then = own_time();
+    }
+
+    /// These are calls in a second.
+    #[cfg(test)]
+    pub(super) fn set_rates(&mut self, rates: &[(u32, f64)]) {
+        self.rates = HashMap::from_iter([(0, rates.iter().copied().collect())]);
+    }
+
     /// Calls in a second of functions of this group.
     pub(super) fn rates(&self, group: u32) -> Option<&HashMap<u32, f64>> {
         self.rates.get(&group)
@@ -253,6 +279,15 @@ impl Steering {
         if (self.newest.0..self.newest.1).contains(&call.start) {
             *self.seen.entry(call.function).or_default() += 1;
         }
+    }
+
+    /// All calls of the newest window were seen, which was so long and does nothing but to tell how often functions of this group are called.
+    pub(super) fn glanced(&mut self, group: u32, length: Duration) {
+        let per_second = 1.0 / length.as_secs_f64();
+        let seen = self.seen.iter().filter(|(function, _)| self.groups.of(**function) == group);
+        let rates = seen.map(|(function, calls)| (*function, f64::from(*calls) * per_second));
+        self.rates.insert(group, rates.collect());
+        self.choose_lots(group);
     }
 
     /// All calls of the newest window were seen that ended in time. `has_missed`: others were lost.

@@ -4,7 +4,7 @@
 //! run when it has done so, and a window that began then would have more calls than any other time.
 
 use super::super::session::Session;
-use super::super::sites::{Switch, flip};
+use super::super::sites::{Change, Switch, flip};
 use super::super::worker::Worker;
 use super::Opened;
 use super::steer::{self, Drawn, Groups, is_in_thinned};
@@ -66,8 +66,11 @@ pub(super) struct Window {
 impl Session {
     /// Where armed hooks are switched.
     pub(super) fn switches(&self) -> io::Result<Vec<Switch>> {
-        let armed = self.changes.iter().filter(|change| change.function != 0);
-        armed.filter_map(|change| Switch::of(&self.memory, change).transpose()).collect()
+        let puns = self.puns.switches(&self.memory);
+        let is_other = |change: &&Change| change.function != 0 && !self.puns.has(change.function);
+        let armed = self.changes.iter().filter(is_other);
+        let switches = armed.filter_map(|change| Switch::of(&self.memory, change).transpose());
+        puns.into_iter().map(Ok).chain(switches).collect()
     }
 }
 

@@ -1,0 +1,148 @@
+//! Probes that cost most while they're idle, and so are made to cost nothing.
+//!
+//! Which ones these are, windows tell. The first ones do nothing else: at the start, each group has a short one. Threads stop for each
+//! change, so there are few later: after 4, 8, 16 windows, and so on.
+
+use super::super::sites::Switch;
+use super::super::worker::Worker;
+use super::Sampler;
+use super::steer::{self, Drawn, Steering};
+use super::window::{Armed, Window};
+use crate::trace::processor;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// What a call of a function takes longer that has a probe, in seconds, while that's idle: with lua, perl and Python, 2 to 5 ns.
+pub const IDLE_PROBE: f64 = 3.5e-9;
+/// Of what sampling may cost, idle probes may cost this part.
+const PART: f64 = 0.05;
+/// How long windows are that do nothing else.
+const GLANCE: Duration = Duration::from_millis(1);
+/// Windows before the first change after that.
+const FIRST: u64 = 4;
+
+/// Probes that cost something while they're idle.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    /// Functions that have one.
+    probes: BTreeSet<u32>,
+    windows: u64,
+    /// It's not possible.
+    is_over: bool,
+}
+
+impl Idle {
+    /// These functions have probes.
+    pub(super) fn of(probes: BTreeSet<u32>) -> Self {
+        Self { probes, ..Self::default() }
+    }
+
+    /// There was a window. Is it time to look?
+    fn is_due(&mut self) -> bool {
+        self.windows += 1;
+        !self.is_over && self.windows >= FIRST && self.windows.is_power_of_two()
+    }
+
+    /// The functions whose probes cost most, if they cost too much.
+    fn choose(&self, steering: &Steering, is_left_out: impl Fn(u32) -> bool) -> Vec<u32> {
+        let is_one = |function: u32| self.probes.contains(&function) && !is_left_out(function);
+        let mut rates: Vec<(f64, u32)> = steering.all_rates().filter(|one| is_one(one.1)).collect();
+        rates.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        let mut left: f64 = rates.iter().map(|(rate, _)| rate).sum();
+        let most = steering.cost() * PART * steering.load() / IDLE_PROBE;
+        let dear = |(rate, function): (f64, u32)| {
+            let is_dear = left > most;
+            left -= rate;
+            is_dear.then_some(function)
+        };
+        rates.into_iter().map_while(dear).collect()
+    }
+}
+
+impl Sampler {
+    /// Finds out how often functions are called, if they have probes, and has those cost nothing that cost most. Nothing of it is in the sample. Whether
+    /// some have changed.
+    pub(super) fn free_first(
+        &mut self,
+        worker: &mut Worker,
+        switches: &BTreeMap<u32, Vec<Switch>>,
+    ) -> io::Result<bool> {
+        if self.idle.probes.is_empty() || processor::PROBES.is_none_or(|all| all.puns.is_none()) {
+            return Ok(false);
+        }
+        for (group, of_group) in switches {
+            let drawn = Drawn { group: *group, lots: Vec::new(), thinned: None };
+            let armed = Armed::of(&self.steering.groups, &drawn, &self.watch);
+            let window = Window::open(worker, of_group, armed, steer::own_time())?;
+            std::thread::sleep(window.end(GLANCE).saturating_duration_since(Instant::now()));
+            let mut closed = window.close(worker, of_group, GLANCE)?;
+            self.steering.closed(&mut closed);
+            self.look(worker);
+            self.steering.glanced(*group, GLANCE);
+        }
+        let mut has_changed = false;
+        while !self.idle.is_over && self.free_dearest(worker)? {
+            has_changed = true;
+        }
+        Ok(has_changed)
+    }
+
+    /// There was a window. Has probes cost nothing that cost most, if it's time to look. Whether some have changed.
+    pub(super) fn free_idle(&mut self, worker: &mut Worker) -> io::Result<bool> {
+        if self.idle.is_due() { self.free_dearest(worker) } else { Ok(false) }
+    }
+
+    fn free_dearest(&mut self, worker: &mut Worker) -> io::Result<bool> {
+        let puns = &worker.session.puns;
+        let is_left_out = |function: u32| puns.is_decided(function) || self.watch.has(function);
+        let functions = self.idle.choose(&self.steering, is_left_out);
+        if functions.is_empty() {
+            return Ok(false);
+        }
+        match worker.session.free_idle(&functions) {
+            Ok(0) => Ok(false),
+            Ok(_) => {
+                self.steering.pass();
+                let puns = &worker.session.puns;
+                let freed = functions.into_iter().filter(|function| puns.has(*function));
+                self.observer.freed(&freed.collect());
+                Ok(true)
+            }
+            Err(error) if !worker.session.is_there() => Err(error),
+            // They cost what they did.
+            Err(_) => {
+                self.idle.is_over = true;
+                Ok(true)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::steer::Groups;
+    use super::*;
+
+    #[test]
+    fn the_dearest_are_chosen() {
+        let mut steering = Steering::new(0.01, (1, Groups::new(5, 1)), 50e-9);
+        steering.outside((1.0, 1.0));
+        // 0.05 % of a second are 142,857 calls.
+        steering.set_rates(&[(1, 1e6), (2, 1e5), (3, 4e4), (4, 3e6), (5, 2e6)]);
+        let idle = Idle::of(BTreeSet::from([1, 2, 3, 4]));
+        assert_eq!(idle.choose(&steering, |_| false), [4, 1]);
+        assert_eq!(idle.choose(&steering, |function| function == 4), [1]);
+        steering.set_rates(&[(1, 1e5), (2, 3e4), (4, 1e4)]);
+        assert!(idle.choose(&steering, |_| false).is_empty());
+    }
+
+    #[test]
+    fn it_is_looked_less_and_less_often() {
+        let mut idle = Idle::default();
+        let due: Vec<u64> = (1..=64).filter(|_| idle.is_due()).collect();
+        assert_eq!(due, [4, 8, 16, 32, 64]);
+        idle.is_over = true;
+        assert!((0..200).all(|_| !idle.is_due()));
+    }
+}
