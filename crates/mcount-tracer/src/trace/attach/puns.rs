@@ -50,10 +50,8 @@ impl Puns {
         let switch = |change: &Change| {
             let mut now = [0; processor::SITE];
             memory.read(change.at, &mut now).ok()?;
-            let [[on, ..], [off, ..]] = change.states()?;
             let is_there = change.states()?.contains(&now);
-            let switch = Switch::new((change.function, false), (change.at, [on], [off]));
-            switch.filter(|_| is_there)
+            Switch::of_jump(change).filter(|_| is_there)
         };
         self.all.values().filter_map(switch).collect()
     }

@@ -334,12 +334,18 @@ pub(super) fn flip<'s>(
 ) -> io::Result<()> {
     let mut switches: Vec<&Switch> = switches.collect();
     switches.sort_unstable_by_key(|switch| switch.at);
-    let mut pages = Pages::read(memory, switches.iter().map(|switch| switch.at..switch.end()))?;
+    let mut pages = Pages::read(memory, switches.iter().map(|switch| switch.range()))?;
     let mut spans: Vec<Range<u64>> = Vec::new();
     for switch in switches {
-        let Switch { at, length, .. } = *switch;
+        let (at, length) = (switch.at, switch.length);
         let (from, to) = if is_on { (&switch.off, &switch.on) } else { (&switch.on, &switch.off) };
         let Some((from, to)) = from.get(..length).zip(to.get(..length)) else { continue };
+        let behind = switch.behind.as_slice();
+        if !behind.is_empty()
+            && pages.at(switch.end(), behind.len()).is_none_or(|now| now != behind)
+        {
+            continue;
+        }
         let Some(now) = pages.at(at, length).filter(|now| *now == from) else { continue };
         now.copy_from_slice(to);
         match spans.last_mut() {
@@ -358,7 +364,7 @@ pub(super) fn flip<'s>(
 }
 
 /// Where an armed site is switched while all threads run, and the bytes of both states.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Switch {
     at: u64,
     /// The number of the function.
@@ -368,6 +374,8 @@ pub(super) struct Switch {
     length: usize,
     on: [u8; code::SITE],
     off: [u8; code::SITE],
+    /// What has to be behind it. Otherwise something else is there.
+    behind: Vec<u8>,
 }
 
 impl Switch {
@@ -384,18 +392,30 @@ impl Switch {
         Ok(switch.and_then(|switch| Self::new((function, unit.is_some()), switch)))
     }
 
-    pub(super) fn new<const SIZE: usize>(
+    fn new<const SIZE: usize>(
         (function, is_ours): (u32, bool),
         (at, one, other): (u64, [u8; SIZE], [u8; SIZE]),
     ) -> Option<Self> {
         let (mut on, mut off) = ([0; code::SITE], [0; code::SITE]);
         on.get_mut(..SIZE)?.copy_from_slice(&one);
         off.get_mut(..SIZE)?.copy_from_slice(&other);
-        Some(Self { at, function, is_ours, length: SIZE, on, off })
+        Some(Self { at, function, is_ours, length: SIZE, on, off, behind: Vec::new() })
+    }
+
+    /// The one of a jump that differs from what it replaces in its first byte.
+    pub(super) fn of_jump(change: &Change) -> Option<Self> {
+        let [[on, tail @ ..], [off, ..]] = change.states()?;
+        let switch = Self::new((change.function, false), (change.at, [on], [off]))?;
+        Some(Self { behind: tail.to_vec(), ..switch })
     }
 
     fn end(&self) -> u64 {
         self.at.saturating_add(self.length as u64)
+    }
+
+    /// What is looked at.
+    fn range(&self) -> Range<u64> {
+        self.at..self.end().saturating_add(self.behind.len() as u64)
     }
 }
 
