@@ -162,6 +162,7 @@ impl Steering {
         if self.began.is_none() {
             self.began = Some((Instant::now(), own));
             self.own_then = own;
+            self.total.calls = 0;
         }
         self.then = Total { own, ..self.total };
     }
@@ -300,7 +301,9 @@ impl Steering {
         let part = NEW.max(1.0 / float(self.windows));
         let mix = |mean: &mut f64, new: f64| *mean += part * (new - *mean);
         mix(&mut self.recording, float(self.calls) * self.call);
-        mix(&mut self.arming, self.own_armed - self.own_then);
+        // What takes long once isn't what arming takes: windows would be long, and few.
+        let most = if self.windows == 1 { f64::INFINITY } else { self.arming * 2.0 };
+        mix(&mut self.arming, (self.own_armed - self.own_then).min(most));
         mix(&mut self.reading, own - self.own_armed);
         self.own_then = own;
         let rates = self.rates.entry(group).or_default();
@@ -408,5 +411,34 @@ impl Random {
     /// Above 0, below 1.
     fn part(&mut self) -> f64 {
         (float(self.next() >> 12) + 0.5) / float(1 << 52)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_recorded_before_the_first_window_is_no_debt() {
+        let mut steering = Steering::new(0.01, (1, Groups::new(1, 1)), 50e-9);
+        steering.total.calls = 1000;
+        steering.begin();
+        assert_eq!(steering.total.calls, 0);
+        steering.total.calls = 1000;
+        steering.begin();
+        assert_eq!(steering.total.calls, 1000);
+    }
+
+    #[test]
+    fn what_takes_long_once_is_not_what_arming_takes() {
+        let mut steering = Steering::new(0.01, (1, Groups::new(1, 1)), 50e-9);
+        let drawn = Drawn { group: 0, lots: Vec::new(), thinned: None };
+        let mut arm = |seconds: f64| {
+            steering.own_armed = steering.own_then + seconds;
+            steering.counted(&drawn, false);
+            steering.arming
+        };
+        assert!((arm(0.001) - 0.001).abs() < 1e-9);
+        assert!((arm(1.0) - 0.0015).abs() < 1e-9);
     }
 }
