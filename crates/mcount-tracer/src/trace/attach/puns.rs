@@ -151,3 +151,29 @@ impl Layout<'_> {
         Ok(content)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is there before and after, and whether it's armed.
+    #[test]
+    fn nothing_is_written_where_something_else_is() {
+        let process = i32::try_from(std::process::id()).unwrap();
+        let memory = Memory::open(process).unwrap();
+        let (idle, armed) = ([0x55, 1, 2, 3, 4], [0xe9, 1, 2, 3, 4]);
+        let other = [0x55, 1, 2, 3, 5];
+        let mut code = idle;
+        let at = code.as_ptr().expose_provenance() as u64;
+        let change = Change::new((at, 1), &idle, &armed).unwrap();
+        let puns = Puns { all: BTreeMap::from([(1, change.clone())]), ..Puns::default() };
+        let switch = Switch::of_jump(&change).unwrap();
+        let cases = [(idle, true, armed), (armed, false, idle), (other, true, other)];
+        for (before, is_on, after) in cases {
+            code = before;
+            flip(&memory, [&switch].into_iter(), is_on).unwrap();
+            assert_eq!(std::hint::black_box(&mut code), &after);
+            assert_eq!(puns.switches(&memory).len(), usize::from(after != other));
+        }
+    }
+}

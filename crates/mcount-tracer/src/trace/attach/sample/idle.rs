@@ -72,11 +72,16 @@ impl Sampler {
             return Ok(false);
         }
         for (group, of_group) in switches {
+            if worker.pauses.told.to_end() {
+                return Ok(false);
+            }
             let drawn = Drawn { group: *group, lots: Vec::new(), thinned: None };
             let armed = Armed::of(&self.steering.groups, &drawn, &self.watch);
             let window = Window::open(worker, of_group, armed, steer::own_time())?;
             std::thread::sleep(window.end(GLANCE).saturating_duration_since(Instant::now()));
             let mut closed = window.close(worker, of_group, GLANCE)?;
+            // How busy the program is decides how much its probes may cost.
+            self.steering.outside((closed.used, closed.elapsed));
             self.steering.closed(&mut closed);
             self.look(worker);
             self.steering.glanced(*group, GLANCE);

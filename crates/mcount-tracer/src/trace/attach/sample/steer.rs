@@ -162,7 +162,7 @@ impl Steering {
         if self.began.is_none() {
             self.began = Some((Instant::now(), own));
             self.own_then = own;
-            self.total.calls = 0;
+            self.total = Total::default();
         }
         self.then = Total { own, ..self.total };
     }
@@ -422,8 +422,10 @@ mod tests {
     fn what_was_recorded_before_the_first_window_is_no_debt() {
         let mut steering = Steering::new(0.01, (1, Groups::new(1, 1)), 50e-9);
         steering.total.calls = 1000;
+        steering.outside((0.5, 1.0));
         steering.begin();
-        assert_eq!(steering.total.calls, 0);
+        assert_eq!((steering.total.calls, steering.total.outside), (0, (0.0, 0.0)));
+        assert!((steering.load() - 0.5).abs() < 1e-9);
         steering.total.calls = 1000;
         steering.begin();
         assert_eq!(steering.total.calls, 1000);
