@@ -12,9 +12,7 @@ pub use self::again::{Again, sample_again};
 pub use self::output::Output;
 pub use self::slow::SlowCalls;
 
-use crate::trace::attach::{
-    Caller, IDLE_PROBE, Named, Observer, Opened, Progress, Sampled, is_in_thinned,
-};
+use crate::trace::attach::{self, Caller, IDLE_PROBE, Named, Observer, Opened, Progress, Sampled};
 use crate::words::{counted, printable};
 use clap::ValueEnum;
 use mcount_trace::{Ended, Trace};
@@ -221,6 +219,13 @@ impl Table {
 /// Modules have the numbers behind those of functions (see the trace format).
 const MODULES: u32 = 1 << 24;
 
+/// The same, as estimates know it.
+fn thinned(window: attach::Thinned) -> Thinned {
+    let attach::Thinned { seed, halvings } = window;
+    let has = |seed, halvings, function| attach::Thinned { seed, halvings }.has(function);
+    Thinned { seed, halvings, has }
+}
+
 /// What stands for a caller in a sample.
 fn number_of(caller: Caller) -> u32 {
     match caller {
@@ -247,19 +252,20 @@ impl Observer for Table {
         if let Some(slow) = &mut self.slow {
             slow.set_rate(window.rate);
         }
-        let chance = |lot: &crate::trace::attach::Lot| Chance {
+        let chance = |lot: &attach::Lot| Chance {
             function: lot.function,
             chance: lot.chance,
             is_armed: lot.is_armed,
         };
         self.sample.open(Window {
-            armed: window.armed,
+            measured: window.measured,
             start: window.start,
             length: window.length,
             gap: window.gap,
             group: window.group,
             chances: window.lots.iter().map(chance).collect(),
-            thinned: window.thinned.map(|seed| Thinned { seed, has: is_in_thinned }),
+            thinned: window.thinned.map(thinned),
+            likely: window.likely,
             load: Load { used: window.used, elapsed: window.elapsed },
         });
     }

@@ -48,29 +48,28 @@ pub struct Chance {
     pub is_armed: bool,
 }
 
-/// Which functions are armed in a window that has only some of them: each by the toss of a coin.
+/// Which functions are armed in a window that has only some of them, drawn by lot: half of them, a quarter, or less.
 #[derive(Debug, Clone, Copy)]
 pub struct Thinned {
     /// The number that is drawn for the window.
     pub seed: u64,
-    /// Whether it says so of a function.
-    pub has: fn(u64, u32) -> bool,
+    /// How often all functions are halved.
+    pub halvings: u32,
+    /// Whether these two say so of a function.
+    pub has: fn(u64, u32, u32) -> bool,
 }
 
 impl Thinned {
-    /// How likely a function was to be armed in it.
-    const CHANCE: f64 = 0.5;
-
     fn has(self, function: u32) -> bool {
-        (self.has)(self.seed, function)
+        (self.has)(self.seed, self.halvings, function)
     }
 }
 
 /// A window: all functions of its group were armed.
 #[derive(Debug, Clone, Default)]
 pub struct Window {
-    /// Ticks when its hooks were armed; it began then or later. They were for as long as its load says.
-    pub armed: u64,
+    /// Ticks from which on its load was measured. Its hooks had been armed before, and were for as long as the load says.
+    pub measured: u64,
     /// Ticks when it began.
     pub start: u64,
     /// How many ticks it took. Calls that began later don't count, even if hooks were armed for longer.
@@ -83,6 +82,8 @@ pub struct Window {
     pub chances: Vec<Chance>,
     /// Only some of them were armed.
     pub thinned: Option<Thinned>,
+    /// How likely each function was to be armed, before it was drawn whether only some are; 1 if all were certain to be.
+    pub likely: f64,
     /// What the program used meanwhile.
     pub load: Load,
 }
@@ -141,6 +142,7 @@ struct Kept {
     group: u32,
     chances: Vec<Chance>,
     thinned: Option<Thinned>,
+    likely: f64,
     cells: HashMap<u32, Cell>,
     pairs: Pairs,
 }
@@ -152,6 +154,12 @@ struct Weight {
     window: f64,
     /// One call, or a second of it.
     call: f64,
+}
+
+impl Weight {
+    fn times(self, times: f64) -> Self {
+        Self { window: self.window * times, call: self.call * times }
+    }
 }
 
 /// Ended calls of a thread whose caller may not have ended.
@@ -196,8 +204,8 @@ pub struct Sample {
     threads: HashMap<u32, Inside>,
     /// Calls that have ended since then.
     batches: Batches,
-    /// When the hooks of the last window were armed, and what the program used meanwhile.
-    armed: (u64, u64),
+    /// When it was measured in the last window what the program used, and what that was.
+    measured: (u64, u64),
     used: Load,
     /// Calls that began then, and those of them that began in the window, by thread and function.
     newest: HashMap<(u32, u32), [u64; 2]>,
@@ -231,7 +239,7 @@ impl Sample {
             functions: HashMap::default(),
             threads: HashMap::default(),
             batches: Batches::default(),
-            armed: (0, 0),
+            measured: (0, 0),
             used: Load::default(),
             newest: HashMap::default(),
             calibration: Calibration::default(),
@@ -299,7 +307,8 @@ impl Sample {
         self.adjust(&window);
         self.load.begin(window.load, window.gap);
         self.used = window.load;
-        self.armed = (window.armed, window.armed.saturating_add(self.ticks(window.load.elapsed)));
+        let end = window.measured.saturating_add(self.ticks(window.load.elapsed));
+        self.measured = (window.measured, end);
         self.windows.push_back(Kept {
             start: window.start,
             end: window.start.saturating_add(window.length),
@@ -307,6 +316,7 @@ impl Sample {
             group: window.group,
             chances: window.chances,
             thinned: window.thinned,
+            likely: window.likely,
             cells: HashMap::default(),
             pairs: Pairs::default(),
         });
@@ -323,18 +333,19 @@ impl Sample {
         for chance in &window.chances {
             let is_armed =
                 chance.is_armed && window.thinned.is_none_or(|one| one.has(chance.function));
-            let part = if window.thinned.is_some() { Thinned::CHANCE } else { 1.0 };
-            let whole = Chance { chance: chance.chance * part, is_armed, ..*chance };
+            let whole = Chance { chance: chance.chance * window.likely, is_armed, ..*chance };
             self.functions.entry(chance.function).or_default().lots.add(whole, window.gap);
             if let Some(own) = self.own.as_mut().filter(|_| window.thinned.is_none()) {
                 own.adjust(*chance, window.gap);
             }
         }
-        let Some(thinned) = window.thinned else { return };
+        if window.likely >= 1.0 {
+            return;
+        }
         for function in self.members.get(&window.group).into_iter().flatten().copied() {
             if window.chances.iter().all(|chance| chance.function != function) {
-                let chance =
-                    Chance { function, chance: Thinned::CHANCE, is_armed: thinned.has(function) };
+                let is_armed = window.thinned.is_none_or(|thinned| thinned.has(function));
+                let chance = Chance { function, chance: window.likely, is_armed };
                 self.functions.entry(function).or_default().lots.add(chance, window.gap);
             }
         }
@@ -352,7 +363,7 @@ impl Sample {
         }
         let inside = self.threads.entry(ended.thread).or_default().add(ended.start);
         let found = self.window_of(ended.start);
-        let is_recorded = (self.armed.0..self.armed.1).contains(&ended.start);
+        let is_recorded = (self.measured.0..self.measured.1).contains(&ended.start);
         let is_newest = found.is_some_and(|(is_newest, _)| is_newest);
         if is_recorded || is_newest {
             let [recorded, newest] = self.newest.entry((ended.thread, ended.function)).or_default();
@@ -382,6 +393,8 @@ impl Sample {
             cell.add(more.cell());
             if let Some(own) = self.own.as_mut().filter(|_| kept.thinned.is_none()) {
                 let before = Some(before).filter(|before| before.calls != 0.0);
+                // To own times there are no windows that have only some of the functions.
+                let weight = weight.times(kept.likely);
                 own.add(&mut kept.pairs, (alike, &more), (kept.group, before), weight);
             }
             self.cells += kept.len() - count;
@@ -416,7 +429,7 @@ impl Sample {
     fn settle(&mut self) {
         self.take_in();
         let Some(kept) = self.windows.back() else { return };
-        let seconds = self.seconds(self.armed.1.saturating_sub(self.armed.0));
+        let seconds = self.seconds(self.measured.1.saturating_sub(self.measured.0));
         let (mut by_thread, mut by_function) = (HashMap::default(), HashMap::default());
         for ((thread, function), [calls, _]) in
             self.newest.iter().filter(|(_, [calls, _])| *calls != 0)
@@ -435,11 +448,11 @@ impl Sample {
         }
         let all: u64 = by_thread.values().sum();
         self.load.end(by_thread.into_values().map(part));
-        self.calibrate(all, by_function);
+        self.calibrate(all, &by_function);
     }
 
-    /// The newest window had so many calls while its hooks were armed, and these of each function.
-    fn calibrate(&mut self, all: u64, by_function: HashMap<u32, u64>) {
+    /// The newest window had so many calls while its load was measured, and these of each function.
+    fn calibrate(&mut self, all: u64, by_function: &HashMap<u32, u64>) {
         let Load { used, elapsed } = std::mem::take(&mut self.used);
         let Some(kept) = self.windows.back().filter(|_| elapsed > 0.0) else { return };
         let window = Measured {
@@ -447,19 +460,12 @@ impl Sample {
             used: used / elapsed,
             calls: to_float(all) / elapsed,
             elapsed,
-            group: kept.group,
+            is_thinned: kept.thinned.is_some(),
         };
-        // Those that are armed by lot have other windows.
-        let is_plain = |function: u32| {
-            kept.weight_of(function, &self.groups).is_some()
-                && kept.chances.iter().all(|one| one.function != function)
-        };
-        let armed = kept.thinned.map(|_| {
-            let members = self.members.get(&kept.group).into_iter().flatten().copied();
-            members.filter(|one| is_plain(*one)).collect::<Vec<u32>>()
-        });
-        let calls = by_function.into_iter().filter(|(function, _)| is_plain(*function));
-        self.calibration.add(&window, armed.as_deref(), calls);
+        let members = self.members.get(&kept.group).into_iter().flatten().copied();
+        let armed = members.filter(|one| kept.weight_of(*one, &self.groups).is_some());
+        let calls = |function: u32| by_function.get(&function).copied().unwrap_or(0);
+        self.calibration.add(&window, armed, calls);
     }
 
     /// What is known now. `outside` is what the program used when nothing was armed.
@@ -523,21 +529,17 @@ impl Kept {
         if groups.get(&function).copied().unwrap_or(0) != self.group {
             return None;
         }
-        let mut all = 1.0;
-        if let Some(thinned) = self.thinned {
-            if !thinned.has(function) {
-                return None;
-            }
-            all = Thinned::CHANCE;
+        if self.thinned.is_some_and(|thinned| !thinned.has(function)) {
+            return None;
         }
+        let mut all = self.likely;
         if let Some(chance) = self.chances.iter().find(|chance| chance.function == function) {
             if !chance.is_armed {
                 return None;
             }
             all *= chance.chance;
         }
-        let Weight { window, call } = self.weight;
-        Some(Weight { window: window / all, call: call / all })
+        Some(self.weight.times(1.0 / all))
     }
 }
 

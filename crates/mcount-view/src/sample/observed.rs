@@ -1,6 +1,6 @@
 //! Programs that are slowed down by being recorded, by more than it's taken for: are the estimates those of the program without?
 
-use super::random::{Random, is_heads};
+use super::random::{Random, are_heads};
 use super::{Load, Sample, Thinned, Window};
 use mcount_trace::Ended;
 
@@ -56,8 +56,13 @@ fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f6
     let count = if is_watching { 2 * WINDOWS } else { WINDOWS };
     for window in 0..count {
         let group = u32::from(is_watching && random.next() & 1 == 0);
-        let thinned =
-            (random.next() & 1 == 0).then(|| Thinned { seed: random.next(), has: is_heads });
+        let halvings = 1 + u32::try_from(window % 3).unwrap();
+        let thinned = random.next().is_multiple_of(4).then(|| Thinned {
+            seed: random.next(),
+            halvings,
+            has: are_heads,
+        });
+        let likely = 1.0 - 0.25 * (1.0 - 0.5_f64.powi(halvings.cast_signed()));
         let is_armed = |function: &u32| thinned.is_none_or(|thinned| thinned.has(*function));
         let of_group = (0..FUNCTIONS).filter(|_| group == 0);
         let watched = WATCHED.filter(|_| is_watching);
@@ -71,7 +76,8 @@ fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f6
         let (start, length) = (window * RATE + 7, ticks(LENGTH));
         let load = Load { used: used * LENGTH, elapsed: LENGTH };
         let (gap, chances) = (1.0, Vec::new());
-        sample.open(Window { armed: start, start, length, gap, group, chances, thinned, load });
+        let measured = start;
+        sample.open(Window { measured, start, length, gap, group, chances, thinned, likely, load });
         let requests = ticks(rate * LENGTH / 1e9 + random.part() / 1e9);
         for request in 0..requests {
             let start = start + length * request / requests.max(1);

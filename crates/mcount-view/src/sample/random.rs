@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// A coin for each function.
-pub(super) fn is_heads(seed: u64, function: u32) -> bool {
-    Random(seed ^ u64::from(function) << 32).next() & 1 == 0
+/// So many coins for each function: are all of them heads?
+pub(super) fn are_heads(seed: u64, coins: u32, function: u32) -> bool {
+    Random(seed ^ u64::from(function) << 32).next().trailing_zeros() >= coins
 }

@@ -1,7 +1,7 @@
 //! Programs of which every call is known, and what samples of them say: are estimates right on average, and do the intervals hold
 //! the truth as often as they say?
 
-use super::random::{Random, is_heads};
+use super::random::{Random, are_heads};
 use super::{Called, Chance, Estimate, Load, Row, Sample, Thinned, Window, to_float};
 use crate::compare::{By, Rule, Sampled, compare_samples};
 use mcount_trace::Ended;
@@ -121,7 +121,7 @@ enum Manner {
     ByLot,
     /// A window has one of two groups.
     InGroups,
-    /// Every other window has half of the functions, and some are armed by lot.
+    /// Every other window has half of the functions, or a quarter, and some are armed by lot.
     Thinned,
     /// Calls before the window count, too: that's wrong.
     Wrong,
@@ -164,7 +164,11 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> (Vec<Row>, Vec<Called>)
         begun.drain(..ended).for_each(|call| sample.add(&call, caller_of(&call)));
         let chances = lots(&mut random, manner);
         let is_thinned = manner == Manner::Thinned && random.part() < 0.5;
-        let thinned = is_thinned.then(|| Thinned { seed: random.next(), has: is_heads });
+        let halvings = 1 + u32::from(random.part() < 0.5);
+        let seed = random.next();
+        let thinned = is_thinned.then_some(Thinned { seed, halvings, has: are_heads });
+        let part = if manner == Manner::Thinned { 0.5 } else { 0.0 };
+        let likely = 1.0 - part * (1.0 - 0.5_f64.powi(halvings.cast_signed()));
         let is_second = manner == Manner::InGroups && random.part() < 0.5;
         let is_armed = |call: &&Ended| {
             group_of(call.function) == u32::from(is_second)
@@ -176,13 +180,14 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> (Vec<Row>, Vec<Called>)
         let (count, new) = (new.len(), new.iter().filter(is_armed));
         begun.extend(new.map(|call| Ended { start: call.start.max(start), ..*call }));
         sample.open(Window {
-            armed: start,
+            measured: start,
             start,
             length,
             gap,
             group: u32::from(is_second),
             chances,
             thinned,
+            likely,
             load: Load::default(),
         });
         if manner == Manner::Steered {
@@ -273,22 +278,23 @@ fn recording_does_not_count() {
         (100, 1.0 / 9.5, 0.15, 1e6 / 9.5),
     ];
     for (apart, used_outside, used_in, expected) in table {
-        // It's likely to be two and a half times as much in windows as elsewhere.
-        let mut sample = Sample::new(RATE, COST / 2.5);
+        // It's likely to be four times as much in windows as elsewhere.
+        let mut sample = Sample::new(RATE, COST / 4.0);
         for window in 0..100_u64 {
             let (start, length) = (window * RATE + 7, 10_000);
             // They come with some noise.
             let noise = 0.01 * (to_float(window % 10) - 4.5) / 4.5;
             let load = Load { used: used_in * 0.001 * (1.0 + noise), elapsed: 0.001 };
-            let (armed, chances) = (start, Vec::new());
+            let (measured, chances) = (start, Vec::new());
             sample.open(Window {
-                armed,
+                measured,
                 start,
                 length,
                 gap: 1.0,
                 group: 0,
                 chances,
                 thinned: None,
+                likely: 1.0,
                 load,
             });
             for call in (start..start + length).step_by(apart) {
@@ -301,7 +307,7 @@ fn recording_does_not_count() {
         let [row] = sample.rows(Load { used: used_outside, elapsed: 1.0 })[..] else { panic!() };
         let Estimate { value, error } = row.per_second;
         assert!((value / expected - 1.0).abs() < 0.01, "{apart}: {row:?}");
-        // No window has half of the functions, so what recording costs is hardly known.
+        // No window has only some of the functions, so what recording costs is hardly known.
         let most = 0.5e-6 / (1e-7 * to_float(apart as u64) - 0.5e-6);
         assert!((0.19 * most..4.0 * most).contains(&(error.unwrap() / value)), "{row:?}");
         // 900 ns, of which 250 are recording.
@@ -314,15 +320,16 @@ fn calls_count_if_they_begin_in_a_window() {
     let mut sample = Sample::new(RATE, 0.0);
     let open = |sample: &mut Sample, start| {
         let (chances, load) = (Vec::new(), Load::default());
-        let (armed, thinned) = (start, None);
+        let (measured, thinned) = (start, None);
         sample.open(Window {
-            armed,
+            measured,
             start,
             length: 100,
             gap: 1.0,
             group: 0,
             chances,
             thinned,
+            likely: 1.0,
             load,
         });
     };

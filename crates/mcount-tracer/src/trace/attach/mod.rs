@@ -37,7 +37,7 @@ pub use self::front::attach;
 pub use self::handle::{Call, Finished, Options, Session};
 pub use self::list::list;
 pub use self::sample::{
-    Caller, IDLE_PROBE, Lot, Named, Observer, Opened, Progress, Sampled, Sampling, is_in_thinned,
+    Caller, IDLE_PROBE, Lot, Named, Observer, Opened, Progress, Sampled, Sampling, Thinned,
 };
 use super::file::Size;
 use super::processor;

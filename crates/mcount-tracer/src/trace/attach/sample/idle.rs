@@ -75,7 +75,7 @@ impl Sampler {
             if worker.pauses.told.to_end() {
                 return Ok(false);
             }
-            let drawn = Drawn { group: *group, lots: Vec::new(), thinned: None };
+            let drawn = Drawn { group: *group, lots: Vec::new(), thinned: None, likely: 1.0 };
             let armed = Armed::of(&self.steering.groups, &drawn, &self.watch);
             let window = Window::open(worker, of_group, armed, steer::own_time())?;
             std::thread::sleep(window.end(GLANCE).saturating_duration_since(Instant::now()));

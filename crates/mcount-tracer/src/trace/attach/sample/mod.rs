@@ -14,7 +14,7 @@ pub use self::callers::Caller;
 use self::callers::Callers;
 pub use self::idle::IDLE_PROBE;
 use self::idle::Idle;
-pub use self::steer::is_in_thinned;
+pub use self::steer::Thinned;
 use self::steer::{Drawn, Groups, Steering};
 use self::watch::Watch;
 use self::window::{Armed, Window};
@@ -108,11 +108,17 @@ pub struct Opened {
     pub group: u32,
     /// Functions of the group that aren't armed in every window of it.
     pub lots: Vec<Lot>,
-    /// Half of the functions were armed: those of which [`is_in_thinned`] says so of this number.
-    pub thinned: Option<u64>,
+    /// Only some of the functions were armed.
+    pub thinned: Option<Thinned>,
+    /// How likely each function was to be armed, before it was drawn whether only some are.
+    pub likely: f64,
     /// Seconds of processor time that the program used while its hooks were armed.
+    pub inside: f64,
+    /// Ticks from which on it was measured what the program used: its beginning, or some other time when hooks were armed.
+    pub measured: u64,
+    /// Seconds of processor time that the program used from then on.
     pub used: f64,
-    /// Seconds that they were armed.
+    /// Seconds that hooks were armed from then on.
     pub elapsed: f64,
 }
 
@@ -347,9 +353,13 @@ impl Worker {
             let group = drawn.group;
             let of_group = switches.get(&group).map(Vec::as_slice).unwrap_or_default();
             let armed = Armed::of(&sampler.steering.groups, &drawn, &sampler.watch);
-            let window = Window::open(self, of_group, armed, sampler.slept)?;
+            let mut window = Window::open(self, of_group, armed, sampler.slept)?;
             end = window.end(length);
-            let woken = self.wait_until(ends, end);
+            let mut woken = self.wait_until(ends, window.settled());
+            if woken == Woken::Time {
+                window.measure(self, length);
+                woken = self.wait_until(ends, end);
+            }
             let closed = window.close(self, of_group, length)?;
             let closed = Opened { lots: drawn.lots.clone(), ..closed };
             rest = Rest::begin(self);

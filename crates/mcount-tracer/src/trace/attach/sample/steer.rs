@@ -24,8 +24,11 @@ const NEW: f64 = 0.1;
 const CROWDED: f64 = 0.02;
 /// The part of the cost that calls between windows may take.
 const WATCHING: f64 = 0.5;
-/// One in so many windows has only half of the functions, on average.
+/// One in so many windows has only some of the functions, on average: so that they call as many functions about as often, and
+/// half of them at most, and an eighth at least.
 const THINNED: u64 = 4;
+const LEFT: f64 = 4.0;
+const HALVINGS: [u32; 2] = [1, 3];
 /// The smallest chance.
 const LEAST: f64 = 1.0 / 8.0;
 
@@ -70,13 +73,26 @@ pub(super) struct Drawn {
     /// Functions of the group that aren't armed in every window.
     pub(super) lots: Vec<Lot>,
     /// Only some of the others are armed, as this number says.
-    pub(super) thinned: Option<u64>,
+    pub(super) thinned: Option<Thinned>,
+    /// How likely each of the others was to be armed, before `thinned` was drawn.
+    pub(super) likely: f64,
 }
 
-/// Whether a function is armed in a window that has only half of them, and this number.
-#[must_use]
-pub fn is_in_thinned(seed: u64, function: u32) -> bool {
-    Random(seed ^ u64::from(function) << 32).next() & 1 == 0
+/// Which functions a window has that has only some of them, drawn by lot: half of them, a quarter, or less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thinned {
+    /// What decides.
+    pub seed: u64,
+    /// How often all functions are halved.
+    pub halvings: u32,
+}
+
+impl Thinned {
+    /// Whether it has this function.
+    #[must_use]
+    pub fn has(self, function: u32) -> bool {
+        Random(self.seed ^ u64::from(function) << 32).next().trailing_zeros() >= self.halvings
+    }
 }
 
 /// What sampling may cost, and has cost.
@@ -235,8 +251,26 @@ impl Steering {
         // The first window of a group says how often each function is called.
         let is_known = self.rates.contains_key(&group);
         let is_drawn = self.random.next().is_multiple_of(THINNED);
-        let thinned = (is_known && is_drawn).then(|| self.random.next());
-        Drawn { group, lots, thinned }
+        let halvings = self.halvings(group);
+        let thinned =
+            (is_known && is_drawn).then(|| Thinned { seed: self.random.next(), halvings });
+        let left_out = 1.0 - 0.5_f64.powi(halvings.cast_signed());
+        let likely = if is_known { 1.0 - left_out / float(THINNED) } else { 1.0 };
+        Drawn { group, lots, thinned, likely }
+    }
+
+    /// How often the functions of a group are halved if a window has only some of them.
+    fn halvings(&self, group: u32) -> u32 {
+        let rates = self.rates.get(&group).into_iter().flat_map(HashMap::values);
+        let (sum, squares) =
+            rates.fold((0.0, 0.0), |(sum, squares), rate| (sum + rate, squares + rate * rate));
+        // So many functions would have as many calls, if they all had the same.
+        let effective = sum * sum / f64::max(squares, f64::MIN_POSITIVE);
+        let [least, most] = HALVINGS;
+        (least..=most)
+            .rev()
+            .find(|halvings| effective * 0.5_f64.powi(halvings.cast_signed()) >= LEFT)
+            .unwrap_or(least)
     }
 
     /// The program used so many seconds of processor time in a gap of so many.
@@ -266,7 +300,7 @@ impl Steering {
         window.gap = self.gap;
         self.newest = (window.start, window.start.saturating_add(window.length));
         self.armed = window.armed;
-        self.total.inside += window.used;
+        self.total.inside += window.inside;
         self.calls = 0;
         self.seen.clear();
         self.own_armed = own_time();
@@ -293,7 +327,7 @@ impl Steering {
 
     /// All calls of the newest window were seen that ended in time. `has_missed`: others were lost.
     pub(super) fn counted(&mut self, drawn: &Drawn, has_missed: bool) {
-        let Drawn { group, lots, thinned } = drawn;
+        let Drawn { group, lots, thinned, .. } = drawn;
         let group = *group;
         let own = own_time();
         self.windows += 1;
@@ -313,9 +347,7 @@ impl Steering {
         }
         for (function, rate) in rates {
             let is_armed = |lot: &Lot| lot.function != *function || lot.is_armed;
-            if thinned.is_none_or(|seed| is_in_thinned(seed, *function))
-                && lots.iter().all(is_armed)
-            {
+            if thinned.is_none_or(|thinned| thinned.has(*function)) && lots.iter().all(is_armed) {
                 let calls = self.seen.get(function).copied().unwrap_or(0);
                 let new = f64::from(calls) / self.length;
                 *rate += if *rate == 0.0 { new } else { NEW * (new - *rate) };
@@ -434,7 +466,7 @@ mod tests {
     #[test]
     fn what_takes_long_once_is_not_what_arming_takes() {
         let mut steering = Steering::new(0.01, (1, Groups::new(1, 1)), 50e-9);
-        let drawn = Drawn { group: 0, lots: Vec::new(), thinned: None };
+        let drawn = Drawn { group: 0, lots: Vec::new(), thinned: None, likely: 1.0 };
         let mut arm = |seconds: f64| {
             steering.own_armed = steering.own_then + seconds;
             steering.counted(&drawn, false);

@@ -1,13 +1,14 @@
 //! One window: hooks are armed one after the other, then it begins; it ends before the first of them becomes idle.
 //!
 //! It doesn't begin at once. While this process arms hooks, threads of the program may have to wait for its processor. They all
-//! run when it has done so, and a window that began then would have more calls than any other time.
+//! run when it has done so, and a window that began then would have more calls than any other time. Until it begins, the program finds
+//! less in its caches, too. So what it uses is measured from the beginning on.
 
 use super::super::session::Session;
 use super::super::sites::{Change, Switch, flip};
 use super::super::worker::Worker;
 use super::Opened;
-use super::steer::{self, Drawn, Groups, is_in_thinned};
+use super::steer::{self, Drawn, Groups, Thinned};
 use super::watch::Watch;
 use crate::trace::budget;
 use std::collections::BTreeSet;
@@ -19,7 +20,8 @@ pub(super) struct Armed {
     groups: Groups,
     group: u32,
     left_out: BTreeSet<u32>,
-    thinned: Option<u64>,
+    thinned: Option<Thinned>,
+    likely: f64,
     /// These stay armed.
     watched: BTreeSet<u32>,
 }
@@ -29,13 +31,13 @@ impl Armed {
     pub(super) fn of(groups: &Groups, drawn: &Drawn, watch: &Watch) -> Self {
         let blanks = drawn.lots.iter().filter(|lot| !lot.is_armed);
         let left_out = blanks.map(|lot| lot.function).collect();
-        let Drawn { group, thinned, .. } = *drawn;
-        Self { groups: *groups, group, left_out, thinned, watched: watch.all().clone() }
+        let Drawn { group, thinned, likely, .. } = *drawn;
+        Self { groups: *groups, group, left_out, thinned, likely, watched: watch.all().clone() }
     }
 
     fn has(&self, function: u32) -> bool {
         self.groups.of(function) == self.group
-            && self.thinned.is_none_or(|seed| is_in_thinned(seed, function))
+            && self.thinned.is_none_or(|thinned| thinned.has(function))
             && !self.left_out.contains(&function)
             && !self.watched.contains(&function)
     }
@@ -60,7 +62,23 @@ pub(super) struct Window {
     used: Duration,
     began: Instant,
     settle: Duration,
+    measured: Measured,
     armed: Armed,
+}
+
+/// When something is measured from.
+#[derive(Clone, Copy)]
+struct Measured {
+    ticks: u64,
+    began: Instant,
+    used: Duration,
+}
+
+impl Measured {
+    fn begin(worker: &Worker) -> Self {
+        let used = budget::used(worker.request.process);
+        Self { ticks: worker.trace.ticks(), began: Instant::now(), used }
+    }
 }
 
 impl Session {
@@ -90,8 +108,22 @@ impl Window {
         let busy = Duration::try_from_secs_f64(steer::own_time() - slept).unwrap_or(longest);
         let settle = (busy * 2).clamp(shortest, longest);
         let start = armed_at.saturating_add(ticks_of(worker, settle));
-        let used = budget::used(worker.request.process);
-        Ok(Self { armed_at, start, used, began, settle, armed })
+        let measured = Measured::begin(worker);
+        let used = measured.used;
+        Ok(Self { armed_at, start, used, began, settle, measured, armed })
+    }
+
+    /// When it begins.
+    pub(super) fn settled(&self) -> Instant {
+        self.began + self.settle
+    }
+
+    /// It has begun: what the program uses is measured from now on. If it's late for that, it's measured since hooks were armed.
+    pub(super) fn measure(&mut self, worker: &Worker, length: Duration) {
+        let late = self.settled().elapsed();
+        if late < length / 2 {
+            self.measured = Measured::begin(worker);
+        }
     }
 
     /// When it's long enough.
@@ -106,8 +138,8 @@ impl Window {
         switches: &[Switch],
         length: Duration,
     ) -> io::Result<Opened> {
-        let used = budget::used(worker.request.process).saturating_sub(self.used);
-        let (elapsed, end) = (self.began.elapsed(), worker.trace.ticks());
+        let used = budget::used(worker.request.process);
+        let (elapsed, end) = (self.measured.began.elapsed(), worker.trace.ticks());
         self.armed.switch(worker, switches, false)?;
         Ok(Opened {
             armed: self.armed_at,
@@ -118,7 +150,10 @@ impl Window {
             group: self.armed.group,
             lots: Vec::new(),
             thinned: self.armed.thinned,
-            used: used.as_secs_f64(),
+            likely: self.armed.likely,
+            inside: used.saturating_sub(self.used).as_secs_f64(),
+            measured: self.measured.ticks,
+            used: used.saturating_sub(self.measured.used).as_secs_f64(),
             elapsed: elapsed.as_secs_f64(),
         })
     }
