@@ -247,6 +247,15 @@ impl Observer for Table {
         self.reset();
     }
 
+    fn regroup(&mut self, groups: &BTreeMap<u32, u32>) {
+        for (function, group) in groups {
+            if let Some(named) = self.functions.get_mut(function) {
+                named.group = *group;
+            }
+        }
+        self.reset();
+    }
+
     fn open(&mut self, window: Opened) {
         self.sample.set_rate(window.rate);
         if let Some(slow) = &mut self.slow {

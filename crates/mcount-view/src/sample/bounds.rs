@@ -121,9 +121,9 @@ impl Sums {
         self.slower += weight.call * calls;
     }
 
-    /// How many times these calls there would be if they weren't recorded, and how far that may be wrong.
-    pub(super) fn more(&self, slowed: Slowed) -> (f64, f64) {
-        slowed.more(self.slower / self.calls)
+    /// The part of their threads' time that recording took when it was called, at its usual cost.
+    pub(super) fn slower(&self) -> f64 {
+        self.slower / self.calls
     }
 
     /// What they say. Recording slows the program down as `slowed` says, and usually costs so many seconds a call.
@@ -141,7 +141,7 @@ impl Sums {
             bound(effective(sum, square)) * deviation(rest, weights, count)
         };
         // Recording within calls was taken for what it usually costs.
-        let cost = slowed.cost();
+        let cost = slowed.cost(self.slower());
         let within = self.recording / self.ended_calls.max(f64::MIN_POSITIVE);
         let time = self.time - (cost.part - 1.0) * self.recording;
         let time = time.clamp(0.0, f64::MAX);
@@ -151,7 +151,7 @@ impl Sums {
         let mean_error =
             bound(effective(self.time, self.time_time)) * deviation(spread, self.calls, self.seen);
         // What the correction for recording may be wrong by.
-        let (more, more_error) = self.more(slowed);
+        let (more, more_error) = slowed.more(self.slower());
         let unsure = more_error / more;
         let unsure_time = cost.part * cost.unsure * within.max(usual / 2.0);
         let unsure_part = if per_call > 0.0 { unsure + unsure_time / per_call } else { unsure };

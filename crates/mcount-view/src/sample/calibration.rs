@@ -17,11 +17,17 @@ const BLOCKS: usize = 10;
 /// What the cost is likely to be before anything is known, in parts of what it's taken for, and the standard deviation: in windows, little
 /// of what recording needs is in the caches. It was 1.5 in loops, 3 in redis, 4.5 in nginx, and 6 there with jumps in pages of their own.
 const LIKELY: [f64; 2] = [4.0, 2.0];
+/// That deviation at least, however much is recorded.
+const LEAST_UNSURE: f64 = 0.6;
 /// What it may be found to be at least and at most, as parts of what it's taken for.
 const LIMITS: [f64; 2] = [0.3, 8.0];
 /// Which part of all recorded calls has to be missing where fewer functions are armed, so that it tells something. Nothing is if there's only one
 /// function.
 const FEWER: f64 = 0.05;
+/// Of threads that are recorded for this part of their time, at its usual cost, recording finds about half of what it needs in the caches.
+const WARM: f64 = 0.05;
+/// How far the usual cost may be wrong then, at 95 %, as a part of it. In lua, it was 0.9 to 1.5 of it.
+const UNSURE: f64 = 0.4;
 /// By how much ten parts make the deviation look too small (Student's t, 9 degrees of freedom).
 const FEW: f64 = 1.15;
 
@@ -69,6 +75,24 @@ pub(super) struct Cost {
     pub(super) part: f64,
     /// How far that may be wrong, at 95 %, as a part of it.
     pub(super) unsure: f64,
+    /// The part of their time that threads were recorded for when it was found, at its usual cost; 0 if it wasn't.
+    pub(super) found_at: f64,
+}
+
+/// How much of what recording needs isn't in the caches of threads that are recorded for this part of their time.
+fn cold(recording: f64) -> f64 {
+    1.0 / (1.0 + (recording / WARM).powi(2))
+}
+
+impl Cost {
+    /// What it is if threads are recorded for this part of their time, at its usual cost. The more that is, the more of what recording needs
+    /// is in the caches, as in the loop that the usual cost is of.
+    pub(super) fn of(self, recording: f64) -> Self {
+        let colder = (cold(recording) / cold(self.found_at)).min(1.0);
+        let part = 1.0 + (self.part - 1.0) * colder;
+        let error = (self.part * self.unsure * colder).hypot(UNSURE * (1.0 - colder));
+        Self { part, unsure: error / part, found_at: self.found_at }
+    }
 }
 
 /// What is known of what recording costs.
@@ -115,11 +139,16 @@ impl Calibration {
 
     /// What recording costs, which is taken for `usual` seconds.
     pub(super) fn cost(&self, usual: f64) -> Cost {
-        let [mut part, deviation] = LIKELY;
+        let [mut part, mut deviation] = LIKELY;
+        let whole = self.solve(None);
+        let found_at = whole.map_or(0.0, |(_, calls)| calls * usual);
+        part = 1.0 + (part - 1.0) * cold(found_at);
+        deviation = (deviation * cold(found_at)).max(LEAST_UNSURE);
         let mut variance = deviation * deviation;
-        let found =
-            self.solve(None).zip((0..BLOCKS).map(|block| self.solve(Some(block))).collect());
-        if let Some((found, parts)) = found.filter(|_| usual > 0.0) {
+        let found = whole.zip((0..BLOCKS).map(|block| self.solve(Some(block))).collect());
+        if let Some(((found, _), parts)) = found.filter(|_| usual > 0.0) {
+            let parts: Vec<(f64, f64)> = parts;
+            let parts = parts.into_iter().map(|(found, _)| found).collect();
             let parts: Vec<f64> = parts;
             let count = super::to_float(BLOCKS as u64);
             let mean = parts.iter().sum::<f64>() / count;
@@ -132,16 +161,19 @@ impl Calibration {
         }
         let [least, most] = LIMITS;
         let part = part.clamp(least, most);
-        Cost { part, unsure: 2.0 * variance.sqrt() / part }
+        Cost { part, unsure: 2.0 * variance.sqrt() / part, found_at }
     }
 
-    /// What a call costs, in seconds, without the windows of one part. `None` if windows don't tell.
-    fn solve(&self, without: Option<usize>) -> Option<f64> {
+    /// What a call costs, in seconds, without the windows of one part, and how many are recorded in a second of processor time. `None` if
+    /// windows don't tell.
+    fn solve(&self, without: Option<usize>) -> Option<(f64, f64)> {
         let rest = |sums: &Sums| {
             let all = sums.last().copied().unwrap_or_default();
             all.minus(without.and_then(|at| sums.get(at)).copied().unwrap_or_default())
         };
         let (mut more, mut fewer, mut all_recorded) = (0.0, 0.0, 0.0);
+        // How much is recorded counts as far as it tells something.
+        let (mut all, mut levels) = (0.0, 0.0);
         for sums in self.functions.values() {
             let [whole, thin] = sums.each_ref().map(rest);
             if whole.used <= 0.0 || thin.used <= 0.0 {
@@ -150,9 +182,14 @@ impl Calibration {
             let (here, there) = (thin.own / thin.used, whole.own / whole.used);
             more += here - there;
             all_recorded += here * whole.all / whole.used;
-            fewer += here * whole.all / whole.used - there * thin.all / thin.used;
+            let left_out = here * whole.all / whole.used - there * thin.all / thin.used;
+            fewer += left_out;
+            if left_out > 0.0 {
+                all += left_out;
+                levels += left_out * whole.all / whole.used;
+            }
         }
-        (fewer > FEWER * all_recorded).then(|| more / fewer)
+        (fewer > FEWER * all_recorded).then(|| (more / fewer, levels / all))
     }
 }
 
@@ -201,12 +238,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn it_costs_less_where_more_is_recorded() {
+        let cost = Cost { part: 4.0, unsure: 0.5, found_at: 0.0 };
+        assert!(cost.of(0.0) == cost && (2.4..2.6).contains(&cost.of(WARM).part));
+        assert!((1.0..1.1).contains(&cost.of(0.4).part) && cost.of(0.4).unsure > 0.35);
+        // It was found where as much was recorded.
+        let found = Cost { found_at: 0.4, ..cost };
+        assert_eq!([found.of(0.4), found.of(0.1)], [found; 2]);
+    }
+
     /// With one function, all that's recorded is missing or nothing.
     #[test]
     fn one_function_tells_nothing() {
         let found = windows(1, 50e-9).cost(40e-9);
         let [likely, deviation] = LIKELY;
-        assert_eq!(found, Cost { part: likely, unsure: 2.0 * deviation / likely });
+        assert_eq!(found, Cost { part: likely, unsure: 2.0 * deviation / likely, found_at: 0.0 });
         assert_eq!(Calibration::default().cost(40e-9), found);
         assert_eq!(windows(10, 50e-9).cost(0.0), found);
     }

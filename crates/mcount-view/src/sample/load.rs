@@ -23,26 +23,29 @@ impl Load {
     }
 }
 
-/// How much recording slows the program down: as a part of what it would if all threads had less time for the rest by as much, if recording
-/// costs so many times what it's taken for.
+/// How much recording slows the program down: as a part of what it would if all threads had less time for the rest by as much.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Slowed {
     /// As it is, and at least, and at most.
-    pub(super) cases: [(f64, Cost); 3],
+    parts: [f64; 3],
+    cost: Cost,
 }
 
 impl Slowed {
     /// How many times the calls there would be of those that threads made that were recorded for this part of their time, and how far that may be wrong.
     pub(super) fn more(&self, recording: f64) -> (f64, f64) {
-        let [more, least, most] =
-            self.cases.map(|(part, cost)| 1.0 + part * more(recording * cost.part));
+        let cost = self.cost(recording);
+        let [least, most] = [(1.0 - cost.unsure).max(0.0), 1.0 + cost.unsure];
+        let [slowed, slowed_least, slowed_most] = self.parts;
+        let more = |part: f64, times: f64| 1.0 + part * more(recording * cost.part * times);
+        let (more, least, most) =
+            (more(slowed, 1.0), more(slowed_least, least), more(slowed_most, most));
         (more, (more - least).max(most - more))
     }
 
-    /// What recording costs.
-    pub(super) fn cost(&self) -> Cost {
-        let [(_, cost), ..] = self.cases;
-        cost
+    /// What recording costs in such threads.
+    pub(super) fn cost(&self, recording: f64) -> Cost {
+        self.cost.of(recording)
     }
 }
 
@@ -90,26 +93,22 @@ impl Loads {
     /// As compared with what it used outside.
     pub(super) fn slowed(&self, outside: Load, cost: Cost) -> Slowed {
         if self.count < 2 || self.weights <= 0.0 || outside.elapsed <= 0.0 {
-            return Slowed { cases: [0.5, 0.0, 1.0].map(|part| (part, cost)) };
+            return Slowed { parts: [0.5, 0.0, 1.0], cost };
         }
         let (used, recording) = (self.used / self.weights, self.recording / self.weights);
         let of_threads = self.of_threads / self.weights;
         let [weights, product, square] = self.squares;
         let sum = square - 2.0 * used * product + used * used * weights;
         let error = 2.0 * deviation(sum, self.weights, self.count);
-        let case = |used: f64, times: f64| {
-            let cost = Cost { part: cost.part * times, ..cost };
-            let rest = (used - recording * cost.part).max(f64::MIN_POSITIVE);
-            let most = more(of_threads * cost.part).max(1e-12);
-            (((outside.rate() / rest - 1.0) / most).clamp(0.0, 1.0), cost)
+        let Cost { part, unsure, .. } = cost.of(of_threads);
+        let slowed = |used: f64, times: f64| {
+            let rest = (used - recording * part * times).max(f64::MIN_POSITIVE);
+            let most = more(of_threads * part * times).max(1e-12);
+            ((outside.rate() / rest - 1.0) / most).clamp(0.0, 1.0)
         };
-        Slowed {
-            cases: [
-                case(used, 1.0),
-                case(used + error, (1.0 - cost.unsure).max(0.0)),
-                case(used - error, 1.0 + cost.unsure),
-            ],
-        }
+        let least = slowed(used + error, (1.0 - unsure).max(0.0));
+        let most = slowed(used - error, 1.0 + unsure);
+        Slowed { parts: [slowed(used, 1.0), least, most], cost }
     }
 }
 

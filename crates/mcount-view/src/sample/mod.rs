@@ -471,8 +471,8 @@ impl Sample {
     /// What is known now. `outside` is what the program used when nothing was armed.
     pub fn rows(&mut self, outside: Load) -> Vec<Row> {
         let slowed = self.slowed(outside);
-        let more = self.more(slowed);
-        let by = Corrections { slowed, groups: &self.groups, more: &more };
+        let recording = self.recording();
+        let by = Corrections { slowed, groups: &self.groups, recording: &recording };
         let own = self.own.as_ref().map(|own| own.of_callers(&by));
         let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
         let row = |(function, sums): (&u32, &Sums)| {
@@ -492,8 +492,8 @@ impl Sample {
     /// Who calls whom, as far as it's known. `outside` is what the program used when nothing was armed.
     pub fn called(&mut self, outside: Load) -> Vec<Called> {
         let slowed = self.slowed(outside);
-        let more = self.more(slowed);
-        let by = Corrections { slowed, groups: &self.groups, more: &more };
+        let recording = self.recording();
+        let by = Corrections { slowed, groups: &self.groups, recording: &recording };
         self.own.as_ref().map(|own| own.called(&by)).unwrap_or_default()
     }
 
@@ -502,10 +502,10 @@ impl Sample {
         self.load.slowed(outside, self.calibration.cost(self.cost))
     }
 
-    /// How many times the calls of each function there would be if they weren't recorded, and how far that may be wrong.
-    fn more(&self, slowed: load::Slowed) -> HashMap<u32, (f64, f64)> {
+    /// The part of their threads' time that recording took when each function was called, at its usual cost.
+    fn recording(&self) -> HashMap<u32, f64> {
         let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
-        seen.map(|(function, sums)| (*function, sums.more(slowed))).collect()
+        seen.map(|(function, sums)| (*function, sums.slower())).collect()
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it's positive")]

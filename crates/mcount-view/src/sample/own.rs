@@ -8,6 +8,7 @@
 
 use super::batch::{Alike, Batch, Caller};
 use super::bounds::{FEWEST, Lots, Windows, bound};
+use super::calibration::Cost;
 use super::load::Slowed;
 use super::{Cell, Chance, Estimate, Weight, deviation};
 use foldhash::HashMap;
@@ -165,8 +166,8 @@ pub(super) struct Corrections<'c> {
     pub(super) slowed: Slowed,
     /// The group of each function.
     pub(super) groups: &'c HashMap<u32, u32>,
-    /// How many times the calls of each function there would be, and how far that may be wrong.
-    pub(super) more: &'c HashMap<u32, (f64, f64)>,
+    /// The part of their threads' time that recording took when the function was called, at its usual cost.
+    pub(super) recording: &'c HashMap<u32, f64>,
 }
 
 impl Corrections<'_> {
@@ -175,7 +176,11 @@ impl Corrections<'_> {
     }
 
     fn more(&self, function: u32) -> (f64, f64) {
-        self.more.get(&function).copied().unwrap_or((1.0, 0.0))
+        self.recording.get(&function).map_or((1.0, 0.0), |part| self.slowed.more(*part))
+    }
+
+    fn cost(&self, function: u32) -> Cost {
+        self.slowed.cost(self.recording.get(&function).copied().unwrap_or(0.0))
     }
 }
 
@@ -191,7 +196,7 @@ impl Own {
     fn part(&self, calls: &Calls, function: u32, by: &Corrections<'_>) -> Option<Part> {
         let all = self.windows_of(function, by)?;
         let (more, _) = by.more(function);
-        let time = calls.time.sum - (by.slowed.cost().part - 1.0) * calls.recording;
+        let time = calls.time.sum - (by.cost(function).part - 1.0) * calls.recording;
         let part = more / all.weights;
         Some(Part { time: part * time, recording: part * calls.recording })
     }
@@ -209,7 +214,8 @@ impl Own {
                 error: is_known.then(|| (more * series.error(&all)).hypot(unsure)),
             };
             let per_second = more * calls.number.sum / all.weights;
-            let of_cost = by.slowed.cost().unsure * by.slowed.cost().part * part.recording;
+            let cost = by.cost(*function);
+            let of_cost = cost.unsure * cost.part * part.recording;
             Some(Called {
                 caller: *caller,
                 function: *function,
@@ -254,7 +260,7 @@ impl Own {
             *square = square.map(|square| square + one.error(all).powi(2));
         }
         let estimate = |(function, part): (u32, Part)| {
-            let ((more, more_error), cost) = (by.more(function), by.slowed.cost());
+            let ((more, more_error), cost) = (by.more(function), by.cost(function));
             let of_cost = cost.unsure * cost.part * part.recording;
             let unsure = (part.time * more_error / more).hypot(of_cost);
             let seen = self.whole.get(&function).map_or(0, |whole| whole.time.seen);

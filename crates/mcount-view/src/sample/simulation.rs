@@ -1,6 +1,7 @@
 //! Programs of which every call is known, and what samples of them say: are estimates right on average, and do the intervals hold
 //! the truth as often as they say?
 
+use super::calibration::Calibration;
 use super::random::{Random, are_heads};
 use super::{Called, Chance, Estimate, Load, Row, Sample, Thinned, Window, to_float};
 use crate::compare::{By, Rule, Sampled, compare_samples};
@@ -278,8 +279,13 @@ fn recording_does_not_count() {
         (100, 1.0 / 9.5, 0.15, 1e6 / 9.5),
     ];
     for (apart, used_outside, used_in, expected) in table {
-        // It's likely to be four times as much in windows as elsewhere.
-        let mut sample = Sample::new(RATE, COST / 4.0);
+        // What it's likely to cost has to be what it does.
+        let mut usual = COST;
+        for _ in 0..100 {
+            let likely = Calibration::default().cost(usual);
+            usual += 0.1 * (COST / likely.of(usual / (1e-7 * to_float(apart as u64))).part - usual);
+        }
+        let mut sample = Sample::new(RATE, usual);
         for window in 0..100_u64 {
             let (start, length) = (window * RATE + 7, 10_000);
             // They come with some noise.

@@ -1,12 +1,13 @@
 //! Probes that cost most while they're idle, and so are made to cost nothing.
 //!
-//! Which ones these are, windows tell. The first ones do nothing else: at the start, each group has a short one. Threads stop for each
+//! Which ones these are, windows tell. The first ones do nothing else than to say how often functions are called: at the start, each group
+//! has a short one. Threads stop for each
 //! change, so there are few later: after 4, 8, 16 windows, and so on.
 
 use super::super::sites::Switch;
 use super::super::worker::Worker;
 use super::Sampler;
-use super::steer::{self, Drawn, Steering};
+use super::steer::{self, Steering};
 use super::window::{Armed, Window};
 use crate::trace::processor;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 pub const IDLE_PROBE: f64 = 3.5e-9;
 /// Of what sampling may cost, idle probes may cost this part.
 const PART: f64 = 0.05;
-/// How long windows are that do nothing else.
+/// How long windows are that aren't in the sample.
 const GLANCE: Duration = Duration::from_millis(1);
 /// Windows before the first change after that.
 const FIRST: u64 = 4;
@@ -61,22 +62,19 @@ impl Idle {
 }
 
 impl Sampler {
-    /// Finds out how often functions are called, if they have probes, and has those cost nothing that cost most. Nothing of it is in the sample. Whether
-    /// some have changed.
-    pub(super) fn free_first(
+    /// Finds out how often functions are called. Nothing of it is in the sample.
+    pub(super) fn glance(
         &mut self,
-        worker: &mut Worker,
+        worker: &Worker,
         switches: &BTreeMap<u32, Vec<Switch>>,
-    ) -> io::Result<bool> {
-        if self.idle.probes.is_empty() || processor::PROBES.is_none_or(|all| all.puns.is_none()) {
-            return Ok(false);
-        }
-        for (group, of_group) in switches {
-            if worker.pauses.told.to_end() {
-                return Ok(false);
+    ) -> io::Result<()> {
+        for group in 0..self.steering.groups.count() {
+            if worker.pauses.told.to_end() || !worker.session.is_there() {
+                return Ok(());
             }
-            let drawn = Drawn { group: *group, lots: Vec::new(), thinned: None, likely: 1.0 };
+            let drawn = self.steering.whole(group);
             let armed = Armed::of(&self.steering.groups, &drawn, &self.watch);
+            let of_group = switches.get(&group).map(Vec::as_slice).unwrap_or_default();
             let window = Window::open(worker, of_group, armed, steer::own_time())?;
             std::thread::sleep(window.end(GLANCE).saturating_duration_since(Instant::now()));
             let mut closed = window.close(worker, of_group, GLANCE)?;
@@ -84,7 +82,15 @@ impl Sampler {
             self.steering.outside((closed.used, closed.elapsed));
             self.steering.closed(&mut closed);
             self.look(worker);
-            self.steering.glanced(*group, GLANCE);
+            self.steering.glanced(group, GLANCE);
+        }
+        Ok(())
+    }
+
+    /// Has probes cost nothing that cost most. Whether some have changed.
+    pub(super) fn free_first(&mut self, worker: &mut Worker) -> io::Result<bool> {
+        if self.idle.probes.is_empty() || processor::PROBES.is_none_or(|all| all.puns.is_none()) {
+            return Ok(false);
         }
         let mut has_changed = false;
         while !self.idle.is_over && self.free_dearest(worker)? {
@@ -126,7 +132,7 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
-    use super::super::steer::Groups;
+    use super::super::groups::Groups;
     use super::*;
 
     #[test]

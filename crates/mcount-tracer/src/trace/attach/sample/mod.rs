@@ -5,17 +5,20 @@
 //! matter, the [`Observer`]'s: here it's decided when windows are, and which functions they have.
 
 mod callers;
+mod groups;
 mod idle;
+mod random;
 mod steer;
 mod watch;
 mod window;
 
 pub use self::callers::Caller;
 use self::callers::Callers;
+use self::groups::Groups;
 pub use self::idle::IDLE_PROBE;
 use self::idle::Idle;
 pub use self::steer::Thinned;
-use self::steer::{Drawn, Groups, Steering};
+use self::steer::{Drawn, Steering};
 use self::watch::Watch;
 use self::window::{Armed, Window};
 use super::block::processes_with;
@@ -151,6 +154,8 @@ pub struct Progress {
 pub trait Observer {
     /// It begins.
     fn begin(&mut self, sampled: Sampled);
+    /// These functions have other groups than it was said. There has been no window yet.
+    fn regroup(&mut self, groups: &BTreeMap<u32, u32>);
     /// A window has closed.
     fn open(&mut self, window: Opened);
     /// A call has ended that may have begun in a window, and who made it, if that's known. Those of a thread come in the order of their ends.
@@ -331,9 +336,11 @@ impl Worker {
         let mut switches = sampler.steering.groups.split(self.session.switches()?);
         // What was called until all were idle is in no window.
         sampler.look(self);
-        if sampler.free_first(self, &switches)? {
-            switches = sampler.steering.groups.split(self.session.switches()?);
-        }
+        sampler.glance(self, &switches)?;
+        sampler.free_first(self)?;
+        sampler.steering.set_apart();
+        sampler.observer.regroup(&sampler.steering.groups.busy());
+        switches = sampler.steering.groups.split(self.session.switches()?);
         sampler.steering.begin();
         let mut end = Instant::now();
         let mut rest = Rest::begin(self);
@@ -344,13 +351,13 @@ impl Worker {
             {
                 return Ok(());
             }
-            let length = sampler.steering.length();
+            let drawn = sampler.steering.draw();
+            let group = drawn.group;
+            let length = sampler.steering.length(group);
             if let Some(deadline) = deadline.filter(|end| Instant::now() + length >= *end) {
                 return self.rest(sampler, ends, deadline).map(|_| ());
             }
             sampler.steering.outside(rest.end(self));
-            let drawn = sampler.steering.draw();
-            let group = drawn.group;
             let of_group = switches.get(&group).map(Vec::as_slice).unwrap_or_default();
             let armed = Armed::of(&sampler.steering.groups, &drawn, &sampler.watch);
             let mut window = Window::open(self, of_group, armed, sampler.slept)?;
@@ -519,7 +526,7 @@ impl Sampler {
         if !self.watch.is_wanted() {
             return Ok(());
         }
-        let groups = self.steering.groups;
+        let groups = self.steering.groups.clone();
         let most = self.steering.room_to_watch();
         let shed = self.watch.shed(most);
         let functions = self.functions.iter().copied().filter(|one| groups.of(*one) == group);

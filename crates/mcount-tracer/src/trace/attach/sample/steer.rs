@@ -5,16 +5,20 @@
 //! estimate wrong. It's the same with functions that are called so often that windows would slow the program down much: they're armed by lot, and
 //! count for more.
 
-use super::super::sites::Switch;
+use super::groups::Groups;
+use super::random::{Random, float};
 use super::{Lot, Opened};
 use foldhash::HashMap;
 use mcount_trace::Ended;
 use nix::libc;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The shortest and the longest window, and the first one, in seconds.
 const LENGTHS: [f64; 3] = [0.001, 0.02, 0.002];
+/// The shortest one of functions that are called most often.
+const SHORTEST: f64 = 0.000_25;
+/// How long it takes until a window begins, at least, in seconds; of functions that are called most often, too.
+const SETTLE: [f64; 2] = [0.001, 0.000_5];
 /// The shortest and the longest mean of gaps, in seconds, and the first one.
 const GAPS: [f64; 3] = [0.002, 30.0, 0.1];
 /// How much a new measurement counts for.
@@ -32,39 +36,6 @@ const HALVINGS: [u32; 2] = [1, 3];
 /// The smallest chance.
 const LEAST: f64 = 1.0 / 8.0;
 
-/// So many functions are armed in a window at most, on average. Arming one takes some microseconds, in which the others are already recorded.
-const GROUP: usize = 256;
-
-/// Functions in groups of about the same size. Which ones are together is random.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Groups {
-    count: u32,
-    seed: u64,
-}
-
-impl Groups {
-    /// Of so many functions.
-    pub(super) fn new(functions: usize, seed: u64) -> Self {
-        let count = u32::try_from(functions.div_ceil(GROUP)).unwrap_or(u32::MAX);
-        Self { count: count.max(1), seed }
-    }
-
-    /// The one that has this function.
-    pub(super) fn of(&self, function: u32) -> u32 {
-        let random = Random(self.seed.wrapping_add(u64::from(function) << 32)).next();
-        u32::try_from(random % u64::from(self.count)).unwrap_or(0)
-    }
-
-    /// Hooks by their groups.
-    pub(super) fn split(&self, switches: Vec<Switch>) -> BTreeMap<u32, Vec<Switch>> {
-        let mut groups: BTreeMap<u32, Vec<Switch>> = BTreeMap::new();
-        for switch in switches {
-            groups.entry(self.of(switch.function)).or_default().push(switch);
-        }
-        groups
-    }
-}
-
 /// What is drawn for a window.
 #[derive(Debug, Clone)]
 pub(super) struct Drawn {
@@ -76,6 +47,8 @@ pub(super) struct Drawn {
     pub(super) thinned: Option<Thinned>,
     /// How likely each of the others was to be armed, before `thinned` was drawn.
     pub(super) likely: f64,
+    /// How long it takes at least until it begins.
+    pub(super) settle: Duration,
 }
 
 /// Which functions a window has that has only some of them, drawn by lot: half of them, a quarter, or less.
@@ -103,11 +76,8 @@ pub(super) struct Steering {
     /// What recording a call costs, in seconds.
     call: f64,
     gap: f64,
-    length: f64,
-    /// What a window takes, in seconds: recording, what this process does however many calls there are, and what it does for calls.
-    recording: f64,
-    arming: f64,
-    reading: f64,
+    /// By group.
+    paces: HashMap<u32, Pace>,
     /// The program's processor time in a second.
     load: f64,
     pub(super) groups: Groups,
@@ -133,6 +103,42 @@ pub(super) struct Steering {
     windows: u64,
 }
 
+/// What windows of a group take, in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    windows: u64,
+    /// How long they are.
+    length: f64,
+    /// Recording, what this process does however many calls there are, and what it does for calls.
+    recording: f64,
+    arming: f64,
+    reading: f64,
+}
+
+impl Pace {
+    fn new(length: f64) -> Self {
+        Self { windows: 0, length, recording: 0.0, arming: 0.0, reading: 0.0 }
+    }
+
+    /// What calls take, as seconds of the program's time; nothing of a program that only waits.
+    fn of_calls(&self, load: f64) -> f64 {
+        self.recording / load + self.reading
+    }
+
+    /// One took so much.
+    fn mix(&mut self, [recording, arming, reading]: [f64; 3]) {
+        self.windows += 1;
+        // The first ones count alike.
+        let part = NEW.max(1.0 / float(self.windows));
+        let mix = |mean: &mut f64, new: f64| *mean += part * (new - *mean);
+        mix(&mut self.recording, recording);
+        // What takes long once isn't what arming takes: windows would be long, and few.
+        let most = if self.windows == 1 { f64::INFINITY } else { self.arming * 2.0 };
+        mix(&mut self.arming, arming.min(most));
+        mix(&mut self.reading, reading);
+    }
+}
+
 /// What there was.
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
@@ -151,10 +157,7 @@ impl Steering {
             random: Random(seed),
             call,
             gap: GAPS[2],
-            length: LENGTHS[2],
-            recording: 0.0,
-            arming: 0.0,
-            reading: 0.0,
+            paces: HashMap::default(),
             load: 0.0,
             groups,
             rates: HashMap::default(),
@@ -235,14 +238,48 @@ impl Steering {
         Duration::from_secs_f64((-self.gap * self.random.part().ln()).min(1e6))
     }
 
-    /// How long the next window is.
-    pub(super) fn length(&self) -> Duration {
-        Duration::from_secs_f64(self.length)
+    /// How long the next window of a group is.
+    pub(super) fn length(&self, group: u32) -> Duration {
+        Duration::from_secs_f64(self.pace(group).length)
+    }
+
+    fn pace(&self, group: u32) -> Pace {
+        let first = || if self.groups.is_busy(group) { SHORTEST } else { LENGTHS[2] };
+        self.paces.get(&group).copied().unwrap_or_else(|| Pace::new(first()))
+    }
+
+    /// How long it takes at least until a window of this group begins.
+    fn settle(&self, group: u32) -> Duration {
+        let [usual, busy] = SETTLE;
+        Duration::from_secs_f64(if self.groups.is_busy(group) { busy } else { usual })
+    }
+
+    /// Functions that are called most often have groups of their own from now on; no window has been yet.
+    pub(super) fn set_apart(&mut self) {
+        let all: Vec<(f64, u32)> = self.all_rates().collect();
+        let known: Vec<u32> = self.rates.keys().copied().collect();
+        self.groups = self.groups.apart(all.clone(), self.room());
+        self.rates.clear();
+        self.lots.clear();
+        for group in known {
+            self.rates.entry(group).or_default();
+        }
+        for (rate, function) in all {
+            self.rates.entry(self.groups.of(function)).or_default().insert(function, rate);
+        }
+        for group in self.rates.keys().copied().collect::<Vec<u32>>() {
+            self.choose_lots(group);
+        }
+    }
+
+    /// So many calls in a second are recorded in windows at most.
+    fn room(&self) -> f64 {
+        CROWDED * self.load.max(0.05) / self.call
     }
 
     /// Which functions are armed in the next window.
     pub(super) fn draw(&mut self) -> Drawn {
-        let group = self.random.next() % u64::from(self.groups.count);
+        let group = self.random.next() % u64::from(self.groups.count());
         let group = u32::try_from(group).unwrap_or(0);
         let mut lots = self.lots.get(&group).cloned().unwrap_or_default();
         for lot in &mut lots {
@@ -252,11 +289,18 @@ impl Steering {
         let is_known = self.rates.contains_key(&group);
         let is_drawn = self.random.next().is_multiple_of(THINNED);
         let halvings = self.halvings(group);
+        // Where much is recorded, that costs less each time.
+        let is_known = is_known && !self.groups.is_busy(group);
         let thinned =
             (is_known && is_drawn).then(|| Thinned { seed: self.random.next(), halvings });
         let left_out = 1.0 - 0.5_f64.powi(halvings.cast_signed());
         let likely = if is_known { 1.0 - left_out / float(THINNED) } else { 1.0 };
-        Drawn { group, lots, thinned, likely }
+        Drawn { lots, thinned, likely, ..self.whole(group) }
+    }
+
+    /// A window with all functions of a group.
+    pub(super) fn whole(&self, group: u32) -> Drawn {
+        Drawn { group, lots: Vec::new(), thinned: None, likely: 1.0, settle: self.settle(group) }
     }
 
     /// How often the functions of a group are halved if a window has only some of them.
@@ -267,10 +311,8 @@ impl Steering {
         // So many functions would have as many calls, if they all had the same.
         let effective = sum * sum / f64::max(squares, f64::MIN_POSITIVE);
         let [least, most] = HALVINGS;
-        (least..=most)
-            .rev()
-            .find(|halvings| effective * 0.5_f64.powi(halvings.cast_signed()) >= LEFT)
-            .unwrap_or(least)
+        let is_enough = |halvings: &u32| effective * 0.5_f64.powi(halvings.cast_signed()) >= LEFT;
+        (least..=most).rev().find(is_enough).unwrap_or(least)
     }
 
     /// The program used so many seconds of processor time in a gap of so many.
@@ -331,15 +373,12 @@ impl Steering {
         let group = *group;
         let own = own_time();
         self.windows += 1;
-        // The first ones count alike.
-        let part = NEW.max(1.0 / float(self.windows));
-        let mix = |mean: &mut f64, new: f64| *mean += part * (new - *mean);
-        mix(&mut self.recording, float(self.calls) * self.call);
-        // What takes long once isn't what arming takes: windows would be long, and few.
-        let most = if self.windows == 1 { f64::INFINITY } else { self.arming * 2.0 };
-        mix(&mut self.arming, (self.own_armed - self.own_then).min(most));
-        mix(&mut self.reading, own - self.own_armed);
+        let mut pace = self.pace(group);
+        let recording = float(self.calls) * self.call;
+        pace.mix([recording, self.own_armed - self.own_then, own - self.own_armed]);
         self.own_then = own;
+        let length = pace.length;
+        self.paces.insert(group, pace);
         let rates = self.rates.entry(group).or_default();
         // What is watched is armed in windows of other groups as well.
         for function in self.seen.keys().filter(|one| self.groups.of(**one) == group) {
@@ -349,34 +388,43 @@ impl Steering {
             let is_armed = |lot: &Lot| lot.function != *function || lot.is_armed;
             if thinned.is_none_or(|thinned| thinned.has(*function)) && lots.iter().all(is_armed) {
                 let calls = self.seen.get(function).copied().unwrap_or(0);
-                let new = f64::from(calls) / self.length;
+                let new = f64::from(calls) / length;
                 *rate += if *rate == 0.0 { new } else { NEW * (new - *rate) };
             }
         }
         self.choose_lots(group);
-        self.choose_times(has_missed);
+        self.choose_times(group, has_missed);
     }
 
-    /// Chooses how long windows and gaps are.
-    fn choose_times(&mut self, has_missed: bool) {
-        // What recording takes, as seconds of the program's time; nothing of a program that only waits.
+    /// Chooses how long windows of a group are, and gaps.
+    fn choose_times(&mut self, group: u32, has_missed: bool) {
         let load = self.load.max(0.01);
-        let of_calls = self.recording / load + self.reading;
+        let mut pace = self.pace(group);
+        let of_calls = pace.of_calls(load);
         let [shortest, longest, _] = LENGTHS;
         if has_missed {
-            self.length /= 2.0;
-        } else if of_calls < self.arming * 2.0 {
-            self.length *= 1.1;
-        } else if of_calls > self.arming * 8.0 {
-            self.length /= 1.1;
+            pace.length /= 2.0;
+        } else if of_calls < pace.arming * 2.0 {
+            pace.length *= 1.1;
+        } else if of_calls > pace.arming * 8.0 {
+            pace.length /= 1.1;
         }
-        self.length = self.length.clamp(shortest, longest);
+        let shortest = if self.groups.is_busy(group) { SHORTEST } else { shortest };
+        pace.length = pace.length.clamp(shortest, longest);
+        self.paces.insert(group, pace);
         let Some((began, own)) = self.began else { return };
+        // What a window takes, and how long it is, on average over the groups.
+        let all = self.paces.values();
+        let sums = all.fold((0.0, 0.0), |(takes, length), pace| {
+            (takes + pace.of_calls(load) + pace.arming, length + pace.length)
+        });
+        let count = float(self.paces.len().max(1) as u64);
+        let (takes, length) = (sums.0 / count, sums.1 / count);
         let spent = float(self.total.calls) * self.call / load + own_time() - own;
         // What it may cost until now isn't quite what it has cost. The next few windows make up for that.
         let debt = spent / self.cost - began.elapsed().as_secs_f64();
-        let steady = (of_calls + self.arming) / self.cost;
-        let gap = (steady + debt / 4.0).max(steady / 2.0).max(self.length * 2.0);
+        let steady = takes / self.cost;
+        let gap = (steady + debt / 4.0).max(steady / 2.0).max(length * 2.0);
         // One window that was dear by chance doesn't end the sample.
         let most = self.gap * 2.0;
         let [shortest, longest, _] = GAPS;
@@ -385,7 +433,8 @@ impl Steering {
 
     /// Chooses chances of functions: those that are called most often are armed less often, until windows aren't crowded.
     fn choose_lots(&mut self, group: u32) {
-        let room = CROWDED * self.load.max(0.05) / self.call;
+        let room = self.room();
+        let is_busy = self.groups.is_busy(group);
         let rates = self.rates.entry(group).or_default();
         let mut busy: Vec<(u32, f64)> =
             rates.iter().map(|(function, rate)| (*function, *rate)).collect();
@@ -393,6 +442,10 @@ impl Steering {
         let mut sum: f64 = busy.iter().map(|(_, rate)| rate).sum();
         let lots = self.lots.entry(group).or_default();
         lots.clear();
+        // Few calls are recorded in such a window however many there are, as it's short.
+        if is_busy {
+            return;
+        }
         // Each of the first ones gets as much of the room as any other.
         for (place, (function, rate)) in (1..).zip(&busy) {
             if sum <= room {
@@ -423,29 +476,6 @@ pub(super) fn own_time() -> f64 {
     Duration::new(part(time.tv_sec), 0).as_secs_f64() + float(part(time.tv_nsec)) * 1e-9
 }
 
-#[expect(clippy::cast_precision_loss, reason = "it needn't be exact")]
-pub(super) fn float(number: u64) -> f64 {
-    number as f64
-}
-
-/// Random numbers: `SplitMix64`.
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// Above 0, below 1.
-    fn part(&mut self) -> f64 {
-        (float(self.next() >> 12) + 0.5) / float(1 << 52)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -466,11 +496,11 @@ mod tests {
     #[test]
     fn what_takes_long_once_is_not_what_arming_takes() {
         let mut steering = Steering::new(0.01, (1, Groups::new(1, 1)), 50e-9);
-        let drawn = Drawn { group: 0, lots: Vec::new(), thinned: None, likely: 1.0 };
+        let drawn = steering.whole(0);
         let mut arm = |seconds: f64| {
             steering.own_armed = steering.own_then + seconds;
             steering.counted(&drawn, false);
-            steering.arming
+            steering.pace(0).arming
         };
         assert!((arm(0.001) - 0.001).abs() < 1e-9);
         assert!((arm(1.0) - 0.0015).abs() < 1e-9);

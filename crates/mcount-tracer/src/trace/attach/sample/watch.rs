@@ -5,7 +5,7 @@
 
 use super::super::sites::{Switch, flip};
 use super::super::worker::Worker;
-use super::steer::Groups;
+use super::groups::Groups;
 use foldhash::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -102,7 +102,7 @@ impl Watch {
         }
         for (function, rate) in &mut self.rates {
             let calls = self.counts.get(function).copied().unwrap_or(0);
-            *rate = super::steer::float(calls) / elapsed.as_secs_f64();
+            *rate = super::random::float(calls) / elapsed.as_secs_f64();
         }
         self.counts.clear();
         self.since = Some(Instant::now());

@@ -8,7 +8,8 @@ use super::super::session::Session;
 use super::super::sites::{Change, Switch, flip};
 use super::super::worker::Worker;
 use super::Opened;
-use super::steer::{self, Drawn, Groups, Thinned};
+use super::groups::Groups;
+use super::steer::{self, Drawn, Thinned};
 use super::watch::Watch;
 use crate::trace::budget;
 use std::collections::BTreeSet;
@@ -22,6 +23,8 @@ pub(super) struct Armed {
     left_out: BTreeSet<u32>,
     thinned: Option<Thinned>,
     likely: f64,
+    /// How long it takes at least until it begins.
+    settle: Duration,
     /// These stay armed.
     watched: BTreeSet<u32>,
 }
@@ -31,8 +34,9 @@ impl Armed {
     pub(super) fn of(groups: &Groups, drawn: &Drawn, watch: &Watch) -> Self {
         let blanks = drawn.lots.iter().filter(|lot| !lot.is_armed);
         let left_out = blanks.map(|lot| lot.function).collect();
-        let Drawn { group, thinned, likely, .. } = *drawn;
-        Self { groups: *groups, group, left_out, thinned, likely, watched: watch.all().clone() }
+        let Drawn { group, thinned, likely, settle, .. } = *drawn;
+        let (groups, watched) = (groups.clone(), watch.all().clone());
+        Self { groups, group, left_out, thinned, likely, settle, watched }
     }
 
     fn has(&self, function: u32) -> bool {
@@ -52,8 +56,8 @@ impl Armed {
     }
 }
 
-/// The shortest and the longest time between arming hooks and the beginning of a window.
-const SETTLE: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(4)];
+/// The longest time between arming hooks and the beginning of a window.
+const SETTLE: Duration = Duration::from_millis(4);
 
 /// A window that is open.
 pub(super) struct Window {
@@ -104,9 +108,8 @@ impl Window {
         armed.switch(worker, switches, true)?;
         // From here on every call is recorded.
         let (began, armed_at) = (Instant::now(), worker.trace.ticks());
-        let [shortest, longest] = SETTLE;
-        let busy = Duration::try_from_secs_f64(steer::own_time() - slept).unwrap_or(longest);
-        let settle = (busy * 2).clamp(shortest, longest);
+        let busy = Duration::try_from_secs_f64(steer::own_time() - slept).unwrap_or(SETTLE);
+        let settle = (busy * 2).clamp(armed.settle, SETTLE);
         let start = armed_at.saturating_add(ticks_of(worker, settle));
         let measured = Measured::begin(worker);
         let used = measured.used;

@@ -1,0 +1,118 @@
+//! Functions in groups, of which a window has one.
+//!
+//! Most are in groups of some hundred, which are drawn by lot. If recording one function takes much of the program's time, whatever else is
+//! armed in the same windows would seem to take longer, and windows would be few. So such functions have groups of their own, whose
+//! windows are short. Which functions these are is known before the first window, and so makes no estimate wrong.
+
+use super::super::sites::Switch;
+use super::random::Random;
+use foldhash::HashMap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// So many functions are armed in a window at most, on average. Arming one takes some microseconds, in which the others are already recorded.
+const GROUP: usize = 256;
+/// So many groups of functions that are called often there are at most, about.
+const BUSY: f64 = 32.0;
+
+/// Functions in groups of about the same size, which are random, and those that are called most often in others.
+#[derive(Debug, Clone)]
+pub(super) struct Groups {
+    /// How many there are of the first kind, and all.
+    usual: u32,
+    all: u32,
+    seed: u64,
+    busy: Arc<HashMap<u32, u32>>,
+}
+
+impl Groups {
+    /// Of so many functions.
+    pub(super) fn new(functions: usize, seed: u64) -> Self {
+        let usual = u32::try_from(functions.div_ceil(GROUP)).unwrap_or(u32::MAX).max(1);
+        Self { usual, all: usual, seed, busy: Arc::default() }
+    }
+
+    /// The same, but that functions have groups of their own until a group's calls in a second aren't more than `room`, on average, or there
+    /// are too many groups.
+    pub(super) fn apart(&self, mut rates: Vec<(f64, u32)>, room: f64) -> Self {
+        rates.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        let sum: f64 = rates.iter().map(|(rate, _)| rate).sum();
+        let room = room.max(sum / BUSY);
+        let (mut left, mut busy) = (sum, HashMap::default());
+        let (mut group, mut filled) = (self.usual, 0.0);
+        for (rate, function) in rates {
+            if left <= room * f64::from(self.usual) {
+                break;
+            }
+            left -= rate;
+            if filled > 0.0 && filled + rate > room {
+                group += 1;
+                filled = 0.0;
+            }
+            filled += rate;
+            busy.insert(function, group);
+        }
+        let all = if busy.is_empty() { self.usual } else { group + 1 };
+        Self { all, busy: Arc::new(busy), ..*self }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u32 {
+        self.all
+    }
+
+    /// The one that has this function.
+    pub(super) fn of(&self, function: u32) -> u32 {
+        if let Some(group) = self.busy.get(&function) {
+            return *group;
+        }
+        let random = Random(self.seed.wrapping_add(u64::from(function) << 32)).next();
+        u32::try_from(random % u64::from(self.usual)).unwrap_or(0)
+    }
+
+    /// Does this group have functions that are called most often?
+    pub(super) fn is_busy(&self, group: u32) -> bool {
+        group >= self.usual
+    }
+
+    /// Functions that are called most often, and their groups.
+    pub(super) fn busy(&self) -> BTreeMap<u32, u32> {
+        self.busy.iter().map(|(function, group)| (*function, *group)).collect()
+    }
+
+    /// Hooks by their groups.
+    pub(super) fn split(&self, switches: Vec<Switch>) -> BTreeMap<u32, Vec<Switch>> {
+        let mut groups: BTreeMap<u32, Vec<Switch>> = BTreeMap::new();
+        for switch in switches {
+            groups.entry(self.of(switch.function)).or_default().push(switch);
+        }
+        groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_called_most_often_is_apart() {
+        let groups = Groups::new(200, 1);
+        let rates = vec![(10.0, 1), (1e6, 2), (8e4, 3), (2e6, 4), (8e4, 5), (8e4, 6), (5e4, 7)];
+        let apart = groups.apart(rates.clone(), 1.6e5);
+        let of = |function| (apart.of(function), apart.is_busy(apart.of(function)));
+        assert_eq!([of(4), of(2), of(3), of(5)], [(1, true), (2, true), (3, true), (3, true)]);
+        // The others have room enough in one group.
+        assert!([1, 6, 7].into_iter().all(|function| of(function) == (groups.of(function), false)));
+        assert_eq!((groups.count(), apart.count(), apart.busy().len()), (1, 4, 4));
+        let same = groups.apart(rates, 1e7);
+        assert!((same.count(), same.busy().len()) == (1, 0));
+        assert!(!same.is_busy(same.of(4)));
+    }
+
+    #[test]
+    fn there_are_not_too_many_groups() {
+        let rates: Vec<(f64, u32)> = (0..5000).map(|function| (1e6, function)).collect();
+        let apart = Groups::new(5000, 1).apart(rates, 1000.0);
+        assert!(apart.count() < 100, "{}", apart.count());
+    }
+}
