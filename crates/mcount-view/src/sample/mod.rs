@@ -416,6 +416,11 @@ impl Sample {
     fn window_of(&mut self, start: u64) -> Option<(bool, usize)> {
         let last = self.windows.len().checked_sub(1);
         let is_newest = self.windows.back().is_some_and(|kept| kept.start <= start);
+        // Most others began while hooks were armed, but not the window.
+        let last_but_one = last.and_then(|last| self.windows.get(last.checked_sub(1)?));
+        if !is_newest && last_but_one.is_some_and(|kept| kept.end <= start) {
+            return None;
+        }
         let before = || self.windows.partition_point(|kept| kept.start <= start).checked_sub(1);
         let Some(at) = last.filter(|_| is_newest).or_else(before) else {
             self.forgotten += u64::from(self.count > self.windows.len() as u64);
