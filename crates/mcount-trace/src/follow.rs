@@ -109,6 +109,8 @@ struct ReadPosition {
     caller: Option<u64>,
     /// There was nothing at [`Self::at`] the last time either.
     is_stuck: bool,
+    /// So many looks there was nothing more, and its thread had a newer chunk.
+    idle: u8,
 }
 
 impl ReadPosition {
@@ -125,7 +127,13 @@ impl ReadPosition {
             owner: None,
             caller: None,
             is_stuck: false,
+            idle: 0,
         }
+    }
+
+    /// A call with all that may be said of it has no room after it.
+    fn is_at_the_end(&self) -> bool {
+        self.at + LONGEST > SIZE
     }
 }
 
@@ -239,6 +247,9 @@ impl Follower {
         self.next = next;
         let mut descriptors = Descriptors::default();
         let mut found = Vec::new();
+        // The start of each thread's newest chunk.
+        let mut newest: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+        let mut at_the_end = Vec::new();
         for number in numbers.into_iter().filter(|number| !number.is_multiple_of(directory::SPAN)) {
             let Some(of) = descriptors.of(file, number) else { continue };
             if of.kind == chunk::UNUSED && !is_ring {
@@ -249,11 +260,27 @@ impl Follower {
                 self.shares(file, &of, &mut found);
             } else if of.kind == chunk::CALLS {
                 let part = Part::whole(&of);
+                let start = newest.entry((of.pid, of.thread)).or_default();
+                *start = of.base.max(*start);
                 let known = self.places.get(&part.key());
                 let known = known.filter(|place| place.whose == part.whose);
-                if known.is_none_or(|place| has_more(file, number, place)) {
+                if is_ring && known.is_some_and(ReadPosition::is_at_the_end) {
+                    at_the_end.push(part);
+                } else if known.is_none_or(|place| has_more(file, number, place)) {
                     found.push(part);
                 }
+            }
+        }
+        for part in at_the_end {
+            let Some(place) = self.places.get_mut(&part.key()) else { continue };
+            if place.idle >= IDLE {
+                continue;
+            }
+            let Whose { base, thread, pid, .. } = part.whose;
+            // A thread doesn't use the last bytes of a chunk if what it has to write is longer. Then it has a newer one.
+            place.idle += u8::from(newest.get(&(pid, thread)).is_some_and(|start| *start > base));
+            if has_more(file, part.number, place) {
+                found.push(part);
             }
         }
         found
@@ -316,6 +343,13 @@ fn has_more(file: &mut impl Source, number: u64, place: &ReadPosition) -> bool {
         |place: usize, at: u64| place < SIZE && word(file, at).is_some_and(|w| w != 0);
     is_there(place.at, start) || is_there(place.at + call::SIZE, start + call::SIZE as u64)
 }
+
+/// Bytes of a call with a start, an owner and a caller of its own.
+const LONGEST: usize = 4 * call::SIZE;
+
+/// After so many looks nothing more is expected at the end of a chunk whose thread has a newer one. It may have been interrupted while
+/// it wrote there.
+const IDLE: u8 = 8;
 
 /// Bytes that are read at a time.
 const AT_ONCE: usize = 8 << 10;

@@ -197,6 +197,52 @@ fn a_ring_says_what_was_written_over_unread() {
     assert_eq!((last.calls, last.missed), (1, 500));
 }
 
+#[test]
+fn what_does_not_fit_at_the_end_of_a_chunk_is_looked_for_some_time() {
+    if !little_endian_only() {
+        return;
+    }
+    let mut empty = trace();
+    let chunks = (empty.len() - usize::try_from(HEADER_BLOCK).unwrap()) / SIZE;
+    set(&mut empty, header::NEXT_CHUNK, chunks as u64);
+    set(&mut empty, header::RING, chunks as u64);
+    let start = usize::try_from(HEADER_BLOCK).unwrap();
+    // Two records have room at the end of each full chunk.
+    let ends = (1..=chunks).map(|chunk| start + chunk * SIZE - 32);
+    let full: Vec<usize> = ends.filter(|end| empty[end - 16..*end] != [0; 16]).collect();
+    let mut whole = empty.clone();
+    for end in &full {
+        whole.copy_within(end - 16..*end, *end);
+    }
+    let mut follower = Follower::new();
+    let mut reads = |bytes: &[u8]| {
+        let (mut count, mut calls) = (0, 0);
+        let mut read = |offset: u64, room: &mut [u8]| {
+            count += 1;
+            let from = usize::try_from(offset).unwrap();
+            bytes.get(from..from + room.len()).is_some_and(|there| {
+                room.copy_from_slice(there);
+                true
+            })
+        };
+        follower.look(&mut read, usize::MAX, |_| calls += 1);
+        (count, calls)
+    };
+    let most = usize::try_from(2 * CALLS).unwrap();
+    assert_eq!((full.len(), reads(&empty).1), (4, most));
+    let (often, _) = reads(&empty);
+    // One was interrupted while it wrote there.
+    let [first, ..] = full[..] else { panic!() };
+    empty[first..first + 16].copy_from_slice(&whole[first..first + 16]);
+    assert_eq!(reads(&empty).1, 1);
+    for _ in 0..20 {
+        assert_eq!(reads(&empty).1, 0);
+    }
+    let (seldom, _) = reads(&empty);
+    assert!(often - seldom >= full.len(), "{often}, {seldom}");
+    assert_eq!(reads(&whole).1, 0);
+}
+
 /// A trace whose chunk of calls has shares: each is a thread's number, its bytes, and how many calls there are in it. The trace, where the
 /// shares begin in it, and where the chunk's descriptor is.
 fn shared(shares: &[(u32, usize, usize)]) -> (Vec<u8>, Vec<usize>, usize) {
