@@ -73,8 +73,9 @@ impl Thinned {
 pub(super) struct Steering {
     cost: f64,
     random: Random,
-    /// What recording a call costs, in seconds.
+    /// What recording a call costs, in seconds, and what it does in a loop.
     call: f64,
+    usual: f64,
     gap: f64,
     /// By group.
     paces: HashMap<u32, Pace>,
@@ -88,6 +89,8 @@ pub(super) struct Steering {
     /// The newest window in ticks, and when its hooks were armed.
     newest: (u64, u64),
     armed: u64,
+    /// It had functions that are called most often.
+    is_busy: bool,
     /// By group.
     lots: HashMap<u32, Vec<Lot>>,
     /// Calls in the newest window.
@@ -143,6 +146,8 @@ impl Pace {
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
     calls: u64,
+    /// Others, that cost what they do in a loop.
+    busy: u64,
     /// Seconds outside windows: processor time, and time.
     outside: (f64, f64),
     inside: f64,
@@ -156,6 +161,7 @@ impl Steering {
             cost,
             random: Random(seed),
             call,
+            usual: call,
             gap: GAPS[2],
             paces: HashMap::default(),
             load: 0.0,
@@ -164,6 +170,7 @@ impl Steering {
             seen: HashMap::default(),
             newest: (0, 0),
             armed: 0,
+            is_busy: false,
             lots: HashMap::default(),
             calls: 0,
             total: Total::default(),
@@ -331,10 +338,15 @@ impl Steering {
 
     /// The parts of the program's time and of one processor's that this sample took, which is so old.
     pub(super) fn spent(&self, running: Duration) -> (f64, f64) {
-        let recording = float(self.total.calls - self.then.calls) * self.call;
+        let recording = self.recording(self.total) - self.recording(self.then);
         let inside = self.total.inside - self.then.inside;
         let used = (self.load_outside().0 + inside - recording).max(1e-6);
         (recording / used, (own_time() - self.then.own) / running.as_secs_f64().max(1e-6))
+    }
+
+    /// Seconds that recording took.
+    fn recording(&self, of: Total) -> f64 {
+        float(of.calls) * self.call + float(of.busy) * self.usual
     }
 
     /// A window has closed. Its gap is noted.
@@ -342,6 +354,7 @@ impl Steering {
         window.gap = self.gap;
         self.newest = (window.start, window.start.saturating_add(window.length));
         self.armed = window.armed;
+        self.is_busy = self.groups.is_busy(window.group);
         self.total.inside += window.inside;
         self.calls = 0;
         self.seen.clear();
@@ -352,7 +365,8 @@ impl Steering {
     pub(super) fn saw(&mut self, call: &Ended) {
         // Those of functions that are armed all the time are no window's.
         self.calls += u64::from(call.start >= self.armed);
-        self.total.calls += 1;
+        let calls = if self.is_busy { &mut self.total.busy } else { &mut self.total.calls };
+        *calls += 1;
         if (self.newest.0..self.newest.1).contains(&call.start) {
             *self.seen.entry(call.function).or_default() += 1;
         }
@@ -374,7 +388,8 @@ impl Steering {
         let own = own_time();
         self.windows += 1;
         let mut pace = self.pace(group);
-        let recording = float(self.calls) * self.call;
+        let call = if self.groups.is_busy(group) { self.usual } else { self.call };
+        let recording = float(self.calls) * call;
         pace.mix([recording, self.own_armed - self.own_then, own - self.own_armed]);
         self.own_then = own;
         let length = pace.length;
@@ -420,7 +435,7 @@ impl Steering {
         });
         let count = float(self.paces.len().max(1) as u64);
         let (takes, length) = (sums.0 / count, sums.1 / count);
-        let spent = float(self.total.calls) * self.call / load + own_time() - own;
+        let spent = self.recording(self.total) / load + own_time() - own;
         // What it may cost until now isn't quite what it has cost. The next few windows make up for that.
         let debt = spent / self.cost - began.elapsed().as_secs_f64();
         let steady = takes / self.cost;
