@@ -31,6 +31,7 @@ mod probes_any;
 mod programs;
 mod reader;
 mod sample;
+mod sample_busy;
 mod sample_callers;
 mod sample_puns;
 mod sample_slow;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         .chain(sample::tests())
         .chain(sample_slow::tests())
         .chain(sample_callers::tests())
+        .chain(sample_busy::tests())
         .chain(sample_puns::tests());
     let tests = tests.chain(control::tests()).chain(damaged::tests()).chain(off_cpu::tests());
     let tests = tests

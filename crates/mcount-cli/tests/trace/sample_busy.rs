@@ -1,0 +1,61 @@
+//! A function that's called millions of times a second: recording takes much of its time while it's armed, and `mcount sample` says what there is
+//! without.
+
+use crate::Test;
+use crate::sample::{Check, row, sample, test};
+use crate::truth::Room;
+use serde_json::Value;
+use std::process::Command;
+use testkit::served::Served;
+
+const FUNCTIONS: [&str; 2] = ["often", "seldom"];
+
+pub(crate) fn tests() -> Vec<Test> {
+    if !cfg!(target_arch = "x86_64") {
+        return Vec::new();
+    }
+    let rows: [(&str, Check); 2] = [
+        ("sample::busy", || near_the_truth(&["-O2", "-fpatchable-function-entry=5"], &[])),
+        ("sample::busy-probes", || {
+            near_the_truth(&["-O2"], &["--probe", "often", "--probe", "seldom"])
+        }),
+    ];
+    rows.into_iter().map(test).collect()
+}
+
+/// Seconds, and calls of each function.
+fn ask(served: &mut Served) -> Result<Vec<f64>, String> {
+    served.tell("count")?;
+    let line = served.line()?;
+    let words: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    if words.len() == 1 + FUNCTIONS.len() { Ok(words) } else { Err(format!("wrong: {line:?}")) }
+}
+
+fn near_the_truth(flags: &[&str], options: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", flags, "busiest.c")?;
+    let mut served = Served::command(&mut Command::new(&program))?;
+    let before = ask(&mut served)?;
+    let fixed = ["--cost", "20%", "--duration", "4s", "--seed", "7", "--format", "jsonl"];
+    let mut child = sample(&room, &[&fixed, options].concat(), served.id())?;
+    let ended = room.wait("sample", &mut child)?;
+    if ended.code != 0 {
+        return Err(format!("{ended:?}"));
+    }
+    let after = ask(&mut served)?;
+    let passed: Vec<f64> =
+        before.iter().zip(&after).map(|(before, after)| after - before).collect();
+    let [nanoseconds, counts @ ..] = passed.as_slice() else { return Err("no time".to_owned()) };
+    for (function, calls) in FUNCTIONS.iter().zip(counts) {
+        let truth = calls / nanoseconds * 1e9;
+        let row = row(&ended.stdout, function)?;
+        let number = |name: &str| row.get(name).and_then(Value::as_f64);
+        let found = number("calls_per_second").ok_or("no estimate")?;
+        let error = number("calls_per_second_error").ok_or("few windows")?;
+        // Neither the estimate nor its interval may be anything.
+        if (found / truth - 1.0).abs() > 0.6 || error > truth {
+            return Err(format!("{function}: {found} ± {error} instead of {truth}"));
+        }
+    }
+    Ok(())
+}
