@@ -62,7 +62,7 @@ fn callers() -> Result<(), String> {
         let all = line.get("callers").and_then(Value::as_array).ok_or("no callers")?;
         for one in all {
             let caller = one.get("function").and_then(Value::as_str).unwrap_or_default();
-            seen.insert((caller, function.as_str()), number(one, "calls")?);
+            seen.insert((caller, function.as_str()), number(one, "calls_per_second")?);
             *times.entry(function).or_default() += number(one, "share")?;
             *times.entry(caller).or_default() -= number(one, "share")?;
         }
