@@ -109,7 +109,7 @@ struct ReadPosition {
     caller: Option<u64>,
     /// There was nothing at [`Self::at`] the last time either.
     is_stuck: bool,
-    /// So many looks there was nothing more, and its thread had a newer chunk.
+    /// How many looks found nothing more, though its thread had a newer chunk.
     idle: u8,
 }
 
@@ -131,7 +131,7 @@ impl ReadPosition {
         }
     }
 
-    /// A call with all that may be said of it has no room after it.
+    /// There's no room for a call with all that may be said of it.
     fn is_at_the_end(&self) -> bool {
         self.at + LONGEST > SIZE
     }
@@ -277,10 +277,12 @@ impl Follower {
                 continue;
             }
             let Whose { base, thread, pid, .. } = part.whose;
-            // A thread doesn't use the last bytes of a chunk if what it has to write is longer. Then it has a newer one.
-            place.idle += u8::from(newest.get(&(pid, thread)).is_some_and(|start| *start > base));
+            // A thread takes a new chunk if what it has to write is longer than the rest of this one.
             if has_more(file, part.number, place) {
                 found.push(part);
+            } else {
+                let is_older = newest.get(&(pid, thread)).is_some_and(|start| *start > base);
+                place.idle += u8::from(is_older);
             }
         }
         found
@@ -347,8 +349,8 @@ fn has_more(file: &mut impl Source, number: u64, place: &ReadPosition) -> bool {
 /// Bytes of a call with a start, an owner and a caller of its own.
 const LONGEST: usize = 4 * call::SIZE;
 
-/// After so many looks nothing more is expected at the end of a chunk whose thread has a newer one. It may have been interrupted while
-/// it wrote there.
+/// After so many looks that found nothing, the end of a chunk is left alone if its thread has a newer one. Before, the thread may have been
+/// interrupted while it wrote there.
 const IDLE: u8 = 8;
 
 /// Bytes that are read at a time.

@@ -1,8 +1,8 @@
 //! Functions in groups, of which a window has one.
 //!
-//! Most are in groups of some hundred, which are drawn by lot. If recording one function takes much of the program's time, whatever else is
-//! armed in the same windows would seem to take longer, and windows would be few. So such functions have groups of their own, whose
-//! windows are short. Which functions these are is known before the first window, and so makes no estimate wrong.
+//! Most are in groups of up to some 256, drawn by lot. If recording one function takes much of the program's time, all others that are armed in
+//! the same windows seem to take longer, and there are few windows. So such functions have groups of their own, with short windows. They're
+//! chosen before the first window, so that biases no estimate.
 
 use super::super::sites::Switch;
 use super::random::Random;
@@ -32,8 +32,8 @@ impl Groups {
         Self { usual, all: usual, seed, busy: Arc::default() }
     }
 
-    /// The same, but that functions have groups of their own until a group's calls in a second aren't more than `room`, on average, or there
-    /// are too many groups.
+    /// The same, except that the busiest functions are in groups of their own: as many as it takes until the others have no more calls in a
+    /// second than `room` for each group. If that would be too many groups, each has more.
     pub(super) fn apart(&self, mut rates: Vec<(f64, u32)>, room: f64) -> Self {
         rates.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
         let sum: f64 = rates.iter().map(|(rate, _)| rate).sum();
@@ -70,12 +70,12 @@ impl Groups {
         u32::try_from(random % u64::from(self.usual)).unwrap_or(0)
     }
 
-    /// Does this group have functions that are called most often?
+    /// Whether this group has some of the busiest functions.
     pub(super) fn is_busy(&self, group: u32) -> bool {
         group >= self.usual
     }
 
-    /// Functions that are called most often, and their groups.
+    /// The busiest functions, and their groups.
     pub(super) fn busy(&self) -> BTreeMap<u32, u32> {
         self.busy.iter().map(|(function, group)| (*function, *group)).collect()
     }

@@ -1,8 +1,7 @@
 //! Probes that cost most while they're idle, and so are made to cost nothing.
 //!
-//! Which ones these are, windows tell. The first ones do nothing else than to say how often functions are called: at the start, each group
-//! has a short one. Threads stop for each
-//! change, so there are few later: after 4, 8, 16 windows, and so on.
+//! Windows tell which ones these are. At the start, each group has a short one that isn't in the sample. Threads stop for each change, so there
+//! are few later: after 4, 8, 16 windows, and so on.
 
 use super::super::sites::Switch;
 use super::super::worker::Worker;
