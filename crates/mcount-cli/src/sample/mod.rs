@@ -54,6 +54,8 @@ pub struct Table {
     /// How often it's refreshed, on a terminal.
     interval: Option<Duration>,
     output: Option<Output>,
+    /// A file was written.
+    has_written: bool,
     slow: Option<SlowCalls>,
     functions: BTreeMap<u32, Named>,
     /// The paths of modules.
@@ -70,6 +72,9 @@ pub struct Table {
     /// The part of the program's time that probes take between windows.
     idle: f64,
 }
+
+/// Why there's no file.
+const ENDED_BEFORE: &str = "ended before there was a sample: nothing is written";
 
 /// The part of the program's time that is worth saying.
 const WORTH_SAYING: f64 = 0.001;
@@ -89,6 +94,7 @@ impl Table {
             format,
             interval,
             output,
+            has_written: false,
             slow,
             functions: BTreeMap::new(),
             modules: Vec::new(),
@@ -150,10 +156,6 @@ impl Table {
         )
     }
 
-    fn is_rotated(&self) -> bool {
-        self.output.as_ref().is_some_and(|output| output.is_rotated)
-    }
-
     /// Writes the file.
     fn write(&mut self, progress: &Progress, is_parquet: bool) -> io::Result<()> {
         let bytes = if is_parquet {
@@ -164,8 +166,26 @@ impl Table {
         };
         let functions = counted(self.rows(progress).len(), "function", "functions");
         let what = format!("{}; {functions}", self.title(progress));
+        self.has_written = true;
         let output = self.output.as_ref();
         output.map_or(Ok(()), |output| output.write(progress.began, &bytes, &what))
+    }
+
+    /// There has been no window in this period.
+    fn write_nothing(&self, progress: &Progress) -> io::Result<()> {
+        match &self.output {
+            // A sample of an earlier time isn't replaced by nothing.
+            Some(output) if !output.is_rotated => {
+                Err(io::Error::other(format!("it {ENDED_BEFORE}")))
+            }
+            // One of many processes of a program, which is sampled again.
+            Some(output) if !self.has_written => {
+                (output.say)(&format!("sampling process {} {ENDED_BEFORE}", progress.process));
+                Ok(())
+            }
+            // A period that has just begun.
+            _ => Ok(()),
+        }
     }
 
     /// Nothing of this period was seen yet.
@@ -326,13 +346,8 @@ impl Observer for Table {
 
     fn complete(&mut self, progress: &Progress) -> io::Result<()> {
         let written = match self.output.as_ref().map(Output::is_parquet) {
-            // A period that has just begun.
-            Some(_) if self.is_rotated() && self.sample.windows() == 0 => Ok(()),
-            // A sample of an earlier time isn't replaced by nothing.
-            Some(_) if self.sample.windows() == 0 => {
-                Err(io::Error::other("it ended before there was a sample: nothing is written"))
-            }
             None => Ok(()),
+            Some(_) if self.sample.windows() == 0 => self.write_nothing(progress),
             Some(is_parquet) => self.write(progress, is_parquet),
         };
         let is_printed = self.output.is_none() || self.interval.is_some();

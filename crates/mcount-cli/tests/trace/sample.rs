@@ -16,7 +16,7 @@ pub(crate) const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 pub(crate) type Check = fn() -> Result<(), String>;
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [(&str, Check); 11] = [
+    let rows: [(&str, Check); 12] = [
         ("sample::near-the-truth", || near_the_truth(&["1"], &["--duration", "2s"])),
         ("sample::threads-100", || near_the_truth(&["100", "2000"], &["--duration", "2s"])),
         ("sample::forks", || near_the_truth(&["1", "500", "1"], &["--duration", "2s"])),
@@ -29,6 +29,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("sample::parquet", parquet),
         ("sample::program", program),
         ("sample::program-killed", program_killed),
+        ("sample::too-soon", too_soon),
     ];
     rows.into_iter().map(test).collect()
 }
@@ -287,21 +288,34 @@ fn beginnings(room: &Room) -> usize {
     said.matches("; ^C ends it").count()
 }
 
+/// How often a process has ended without a sample.
+fn too_short(room: &Room) -> usize {
+    let said = std::fs::read_to_string(room.path("sample/stderr")).unwrap_or_default();
+    said.matches("ended before there was a sample").count()
+}
+
 /// A program is sampled whenever it runs.
 fn program() -> Result<(), String> {
     let room = Room::new()?;
     let (path, mut child) = sampling_program(&room)?;
     let start = || Served::command(Command::new(&path).args(["1", "50"]));
-    for run in 1..=2 {
+    let written = || files(&room, "kept-").map_or(0, |files| files.len());
+    // On a busy machine, it takes some time until there's a window.
+    let (mut run, mut time) = (0, std::time::Duration::from_millis(500));
+    while written() < 2 {
+        run += 1;
         let served = start()?;
         until("it samples", || beginnings(&room) == run)?;
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        std::thread::sleep(time);
         drop(served);
-        until("its file is there", || files(&room, "kept-").is_ok_and(|files| files.len() == run))?;
+        until("its file is there", || written() + too_short(&room) == run)?;
+        if too_short(&room) != 0 {
+            time *= 2;
+        }
     }
     let served = start()?;
-    until("it samples", || beginnings(&room) == 3)?;
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    until("it samples", || beginnings(&room) == run + 1)?;
+    std::thread::sleep(time * 4);
     kill_one(child.id().into(), Signal::SIGTERM);
     let ended = room.wait("sample", &mut child)?;
     let files = files(&room, "kept-")?;
@@ -316,18 +330,47 @@ fn program() -> Result<(), String> {
 
 /// Who looks for processes is killed: the sample ends, too.
 fn program_killed() -> Result<(), String> {
+    for seconds in [1, 4, 16] {
+        if is_written_when_killed(std::time::Duration::from_secs(seconds))? {
+            return Ok(());
+        }
+    }
+    Err("there was no window in 16 s".to_owned())
+}
+
+/// Whether there was a window in this time.
+fn is_written_when_killed(time: std::time::Duration) -> Result<bool, String> {
     let room = Room::new()?;
     let (path, mut child) = sampling_program(&room)?;
     let served = Served::command(Command::new(&path).args(["1", "50"]))?;
     until("it samples", || beginnings(&room) == 1)?;
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(time);
     kill_one(child.id().into(), Signal::SIGKILL);
     let _ = child.wait();
-    until("its file is there", || files(&room, "kept-").is_ok_and(|files| files.len() == 1))?;
+    let written = || files(&room, "kept-").map_or(0, |files| files.len());
+    until("its file is there", || written() + too_short(&room) == 1)?;
     let is_left = || !maps_have(served.id(), "top.mcount");
     until("the trace isn't mapped any more", is_left)?;
     code_is_as_in_file(&path, served.id())?;
-    until("nobody traces it", || !is_traced(served.id()))
+    until("nobody traces it", || !is_traced(served.id()))?;
+    Ok(written() == 1)
+}
+
+/// A process that's sampled for no time has no file, and that's said.
+fn too_soon() -> Result<(), String> {
+    let room = Room::new()?;
+    let (_, served) = counting(&room, &["1", "50"])?;
+    for (rotate, code) in [(&["--rotate", "1h"][..], 0), (&[], 2)] {
+        let path = room.path("kept.jsonl").display().to_string();
+        let options = ["--duration", "1us", "-o", &path];
+        let mut child = sample(&room, &[&options, rotate].concat(), served.id())?;
+        let ended = room.wait("sample", &mut child)?;
+        let says = ended.stderr.contains("ended before there was a sample: nothing is written");
+        if ended.code != code || !says || !files(&room, "kept")?.is_empty() {
+            return Err(format!("{ended:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn is_traced(process: u32) -> bool {
