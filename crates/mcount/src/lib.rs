@@ -70,6 +70,7 @@ mod late;
 mod names;
 mod nop;
 mod options;
+mod order;
 mod pattern;
 mod policy;
 mod record;

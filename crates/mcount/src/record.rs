@@ -107,7 +107,7 @@ impl<'d> Verb<'d> for Record<'_> {
             let name = view.section_name(section);
             !how.nop_all && options.policy.section(name) == Treatment::Record
         };
-        let calls = calls::find_by(&target, &options.hooks, is_place_enough)?;
+        let calls = calls::find_by(&target, &options.hooks, &is_place_enough)?;
         let split = if how.split_lists { Split::needed(&target)? } else { None };
         if calls.is_empty() && !had_table && !options.nops && split.is_none() {
             return Ok(Recording::default());

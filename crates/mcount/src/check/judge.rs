@@ -79,7 +79,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
     fn is_padding(&self, place: InSection) -> bool {
         let is_site = |offset| self.sites.contains_key(&(place.0, offset));
         !self.sites.contains_key(&place)
-            && patchable::leads_to_padding(self.target, self.functions, place, is_site)
+            && patchable::leads_to_padding(self.target, self.functions, place, &is_site)
     }
 
     fn entry(&mut self, entry: &JudgedEntry, is_list: bool) {

@@ -69,7 +69,7 @@ pub(crate) fn words<Elf: FileHeader>(
 ) -> Vec<u64> {
     let mut words = in_file(view, address, count);
     let end = address.saturating_add(count.saturating_mul(view.word()));
-    each(view, loader, |place, stored| {
+    each(view, loader, &mut |place, stored| {
         if (address..end).contains(&place) {
             let slot = usize::try_from((place - address) / view.word()).ok();
             if let Some(slot) = slot.and_then(|slot| words.get_mut(slot)) {
@@ -95,7 +95,7 @@ pub(crate) struct Changes {
 impl Changes {
     pub(crate) fn read<Elf: FileHeader>(view: &View<'_, Elf>, loader: &Loader<'_, Elf>) -> Self {
         let (mut values, mut added) = (HashMap::default(), HashMap::default());
-        each(view, loader, |place, stored| {
+        each(view, loader, &mut |place, stored| {
             match stored {
                 Stored::Value(value) => values.insert(place, value),
                 Stored::Added(base) => added.insert(place, base),
@@ -131,7 +131,7 @@ fn truncated<Elf: FileHeader>(view: &View<'_, Elf>, address: u64) -> u64 {
 fn each<Elf: FileHeader>(
     view: &View<'_, Elf>,
     loader: &Loader<'_, Elf>,
-    mut found: impl FnMut(u64, Stored),
+    found: &mut dyn FnMut(u64, Stored),
 ) {
     for (index, header) in (0u32..).zip(view.sections()) {
         if header.flags & elf::SHF_ALLOC.0 == 0 || !header.has_relocations() {

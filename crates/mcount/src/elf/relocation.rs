@@ -74,16 +74,16 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
 
     /// Calls `found` for each relocation whose symbol is in `wanted`, which is in ascending order.
     /// Returns the greatest symbol index of all relocations.
-    pub(crate) fn of_symbols(&self, wanted: &[u32], mut found: impl FnMut(Relocation)) -> u32 {
+    pub(crate) fn of_symbols(&self, wanted: &[u32], found: &mut dyn FnMut(Relocation)) -> u32 {
         // There usually is one symbol, and a search in the loop takes twice as long.
         match wanted {
             [] => 0,
-            [symbol] => self.matching(|candidate| candidate == *symbol, &mut found),
-            _ => self.matching(|candidate| wanted.binary_search(&candidate).is_ok(), &mut found),
+            [symbol] => self.matching(|candidate| candidate == *symbol, found),
+            _ => self.matching(|candidate| wanted.binary_search(&candidate).is_ok(), found),
         }
     }
 
-    fn matching(&self, wanted: impl Fn(u32) -> bool, found: &mut impl FnMut(Relocation)) -> u32 {
+    fn matching(&self, wanted: impl Fn(u32) -> bool, found: &mut dyn FnMut(Relocation)) -> u32 {
         let e = self.endian;
         match &self.entries {
             // Each arm has its own loop, so that no loop asks which kind it is.

@@ -166,7 +166,7 @@ fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
     }
     let symbols = target.symbols.as_ref()?;
     let mut known = symbols.called(&[b"_stext", b"_text", b"_start", b"__start"]);
-    known.sort_unstable_by_key(|(index, name)| (*name, *index));
+    crate::order::by_key(&mut known, |(index, name)| (*name, *index));
     let known = known.iter().filter_map(|(index, _)| symbols.get(*index)).find(is_global);
     let symbol = known.or_else(|| {
         let all = symbols.iter().map(|(_, symbol)| symbol);

@@ -146,7 +146,7 @@ fn clear_relocations<Elf: FileHeader>(
         hooks.sort_unstable();
         hooks.dedup();
         let mut entries = Vec::new();
-        target.relocations(index, &header)?.of_symbols(&hooks, |relocation| {
+        target.relocations(index, &header)?.of_symbols(&hooks, &mut |relocation| {
             let after = ranges.partition_point(|range| range.0 <= relocation.offset);
             let range = after.checked_sub(1).and_then(|at| ranges.get(at));
             if range.is_some_and(|range| relocation.offset < range.1) {

@@ -56,12 +56,12 @@ pub(crate) fn hooks<Elf: FileHeader>(
     names.sort_unstable();
     match names.as_slice() {
         [] => Vec::new(),
-        [one] => matching(symbols, |name| name == *one),
-        _ => matching(symbols, |name| names.binary_search(&name).is_ok()),
+        [one] => matching(symbols, &|name| name == *one),
+        _ => matching(symbols, &|name| names.binary_search(&name).is_ok()),
     }
 }
 
-fn matching<Elf: FileHeader>(symbols: &Symbols<'_, Elf>, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
+fn matching<Elf: FileHeader>(symbols: &Symbols<'_, Elf>, wanted: &dyn Fn(u32) -> bool) -> Vec<u32> {
     symbols.names().filter(|(_, name)| wanted(*name)).map(|(index, _)| index).collect()
 }
 
@@ -100,14 +100,14 @@ pub(crate) fn find<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     extra: &[String],
 ) -> Result<Vec<FoundCall>> {
-    Ok(find_by(target, extra, |_| false)?.whole)
+    Ok(find_by(target, extra, &|_| false)?.whole)
 }
 
 /// The same. `is_place_enough` says for which sections only the places of calls are needed.
 pub(crate) fn find_by<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     extra: &[String],
-    is_place_enough: impl Fn(u32) -> bool,
+    is_place_enough: &dyn Fn(u32) -> bool,
 ) -> Result<Calls> {
     let mut found = Calls::default();
     let sections = target.code_relocations()?;
@@ -122,7 +122,8 @@ pub(crate) fn find_by<Elf: FileHeader>(
         let only_places = is_place_enough(section);
         let mut calls = SectionCalls::new(target, section, only_places)?;
         let before = (found.whole.len(), found.places.len());
-        let greatest = relocations.of_symbols(&hooks, |reference| calls.add(reference, &mut found));
+        let greatest =
+            relocations.of_symbols(&hooks, &mut |reference| calls.add(reference, &mut found));
         calls.look(&mut found);
         if greatest >= symbols.count() {
             let kind = ErrorKind::Malformed("symbol index out of range");
@@ -132,8 +133,8 @@ pub(crate) fn find_by<Elf: FileHeader>(
             found.whole.truncate(before.0);
             found.places.truncate(before.1);
             let mut references = Vec::new();
-            relocations.of_symbols(&hooks, |reference| references.push(reference));
-            references.sort_by_key(|reference| reference.offset);
+            relocations.of_symbols(&hooks, &mut |reference| references.push(reference));
+            crate::order::by_key(&mut references, |reference| reference.offset);
             calls = SectionCalls::new(target, section, only_places)?;
             for reference in references {
                 calls.add(reference, &mut found);

@@ -103,7 +103,7 @@ impl<'d> FunctionIndex<'d> {
             }
         }
         for list in &mut sections {
-            list.sort_by_key(|function| (function.start, function.rank));
+            crate::order::by_key(list, |function| (function.start, function.rank));
             list.dedup_by(|later, first| {
                 let is_same = later.start == first.start;
                 if is_same {

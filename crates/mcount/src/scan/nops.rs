@@ -108,7 +108,7 @@ fn marked<Elf: FileHeader>(target: &Target<'_, '_, Elf>, extra: &[String]) -> Re
     let hooks = calls::hooks(target, symbols, extra);
     for (index, header, section) in target.code_relocations()? {
         let code = target.code(section)?;
-        target.relocations(index, &header)?.of_symbols(&hooks, |relocation| {
+        target.relocations(index, &header)?.of_symbols(&hooks, &mut |relocation| {
             let nop = target.arch.nop_of_reference(code, relocation.offset);
             if let (true, Some((recorded, size))) = (is_none(target, &relocation), nop) {
                 found.insert((section, recorded), size);

@@ -138,7 +138,7 @@ pub(crate) fn is_padding<Elf: FileHeader>(
     functions: &FunctionIndex<'_>,
     (section, offset): (u32, u64),
     size: u64,
-    is_site: impl Fn(u64) -> bool,
+    is_site: &dyn Fn(u64) -> bool,
 ) -> Result<bool> {
     if target.arch.areas_are_before {
         return Ok(false);
@@ -174,7 +174,7 @@ pub(crate) fn leads_to_padding<Elf: FileHeader>(
     target: &Target<'_, '_, Elf>,
     functions: &FunctionIndex<'_>,
     (section, offset): (u32, u64),
-    is_site: impl Fn(u64) -> bool,
+    is_site: &dyn Fn(u64) -> bool,
 ) -> bool {
     let Ok(code) = target.code(section) else { return false };
     let size = target.arch.nop_run(code, offset, code.len());

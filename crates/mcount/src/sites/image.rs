@@ -45,7 +45,7 @@ pub(crate) fn sites<'d, Elf: FileHeader>(
     finder.by_table(&table, &mut found)?;
     let names = has_names.then_some(names.as_slice());
     let mut sites = named(target, functions, options, &found, names, &table);
-    sites.sort_by_key(|site| site.address);
+    crate::order::by_key(&mut sites, |site| site.address);
     let mut sources = Sources::new();
     for site in found.values() {
         *sources.entry(site.source).or_default() += 1;
@@ -80,7 +80,7 @@ pub(super) fn entries<Elf: FileHeader>(
         section.is_some_and(|(index, section)| {
             let is_site = |at: u64| known.contains_key(&section.address.wrapping_add(at));
             let place = (index, address - section.address);
-            patchable::leads_to_padding(target, functions, place, is_site)
+            patchable::leads_to_padding(target, functions, place, &&is_site)
         })
     };
     let mut sections = SiteSections::default();

@@ -143,7 +143,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
             _ => calls.iter().map(FoundCall::place).collect(),
         };
         for (area, is_padding) in
-            self.areas(lists, |at| recorded.contains(&at) || called.contains(&at))?
+            self.areas(lists, &|at| recorded.contains(&at) || called.contains(&at))?
         {
             let at = (area.section, area.offset);
             if is_padding {
@@ -166,7 +166,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
     fn areas(
         &self,
         lists: Vec<(u32, u64)>,
-        is_site: impl Fn((u32, u64)) -> bool,
+        is_site: &dyn Fn((u32, u64)) -> bool,
     ) -> Result<Vec<(Area, bool)>> {
         let mut all = Vec::new();
         let mut sizes = BTreeSet::new();
@@ -174,7 +174,7 @@ impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
             let is_site = |offset| is_site((area.section, offset));
             let at = (area.section, area.offset);
             let is_padding =
-                patchable::is_padding(self.target, self.functions, at, area.size, is_site)?;
+                patchable::is_padding(self.target, self.functions, at, area.size, &is_site)?;
             if is_padding {
                 sizes.insert(area.size);
             }

@@ -91,7 +91,7 @@ pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) 
     let mut tables: Vec<_> = sections(target, name).collect();
     if is_list && !target.is_image {
         tables.extend(patchable::other_lists(target));
-        tables.sort_by_key(|(index, _)| *index);
+        crate::order::by_key(&mut tables, |(index, _)| *index);
     }
     let mut tables = tables.into_iter().peekable();
     if tables.peek().is_none() {
@@ -99,7 +99,7 @@ pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) 
     }
     let mut relocations: Vec<_> =
         (0u32..).zip(target.view.sections()).filter(|(_, s)| s.is_relocations()).collect();
-    relocations.sort_by_key(|(_, header)| header.info);
+    crate::order::by_key(&mut relocations, |(_, header)| header.info);
     let parts = tables.map(|(index, header)| {
         let start = relocations.partition_point(|(_, list)| list.info < index);
         let lists = relocations.iter().skip(start).take_while(|(_, list)| list.info == index);

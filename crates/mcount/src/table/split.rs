@@ -58,7 +58,7 @@ impl Split {
         let Some(mut entries) = entries.filter(|all| all.len() == relocations) else {
             return Ok(None);
         };
-        entries.sort_by_key(|((section, _), _)| *section);
+        crate::order::by_key(&mut entries, |((section, _), _)| *section);
         Ok(Some(Self { parts, entries }))
     }
 

@@ -114,7 +114,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
                 continue;
             }
             if let Ok(list) = Relocations::read(view, index, &header) {
-                list.of_symbols(&wanted, |relocation| {
+                list.of_symbols(&wanted, &mut |relocation| {
                     if let Some(hook) = named.get(&relocation.symbol) {
                         self.hooks.slots.insert(relocation.offset, *hook);
                     }

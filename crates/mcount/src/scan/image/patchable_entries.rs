@@ -45,7 +45,7 @@ impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
             let size = patchable::size(self.target, self.functions, section.index, offset, next)?;
             let is_site = |offset| found.contains_key(&(section.index, offset));
             let place = (section.index, offset);
-            if patchable::is_padding(self.target, self.functions, place, size, is_site)? {
+            if patchable::is_padding(self.target, self.functions, place, size, &is_site)? {
                 continue;
             }
             if size != 0 {
