@@ -107,11 +107,18 @@ fn shown_name(function: &str, module: &str, progress: &Progress) -> String {
     printable(&format!("{}{file}", short_name(function))).into_owned()
 }
 
+/// The own time, between nothing and all of the function's. The estimate is a difference of two, so it may be outside; sums of many need
+/// it as it is.
+fn own(row: &Row) -> Option<Estimate> {
+    let within = |value: f64| value.min(row.share.value).max(0.0);
+    row.own.map(|own| Estimate { value: within(own.value), ..own })
+}
+
 fn cells(row: &Row) -> Cells {
     // Of no call it may be known how long it took.
     let is_known = row.percentiles != [None; 3];
     let timed = |cell: String| if is_known { cell } else { "?".to_owned() };
-    let own = row.own.map_or_else(|| "?".to_owned(), |own| timed(cell(own, part)));
+    let own = own(row).map_or_else(|| "?".to_owned(), |own| timed(cell(own, part)));
     [cell(row.per_second, rate), timed(cell(row.mean, time)), timed(cell(row.share, part)), own]
 }
 
@@ -122,4 +129,29 @@ fn cells_of(called: &Called) -> Cells {
     let mean = cell(Estimate { value, error: None }, time);
     let mean = mean.trim_end_matches(" ± ?").to_owned();
     [cell(per_second, rate), mean, cell(share, part), String::new()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_time_is_part_of_all_time() {
+        let estimate = |value| Estimate { value, error: Some(0.3) };
+        let rows = [(-2.0, 0.0), (0.1, 0.1), (0.7, 0.5), (0.5, 0.5)];
+        for (value, expected) in rows {
+            let row = Row {
+                function: 1,
+                calls: 1,
+                windows: 1,
+                per_second: estimate(1.0),
+                mean: estimate(1e9),
+                share: estimate(0.5),
+                own: Some(estimate(value)),
+                percentiles: [None; 3],
+            };
+            assert_eq!(own(&row), Some(estimate(expected)), "{value}");
+            assert_eq!(own(&Row { own: None, ..row }), None);
+        }
+    }
 }

@@ -28,6 +28,8 @@ const NEW: f64 = 0.1;
 const CROWDED: f64 = 0.02;
 /// The part of the cost that calls between windows may take.
 const WATCHING: f64 = 0.5;
+/// The part of the cost that windows may take even if idle probes take more than the rest.
+const WINDOWS: f64 = 0.25;
 /// One in so many windows has only some of the functions, on average: so that they call as many functions about as often, and
 /// half of them at most, and an eighth at least.
 const THINNED: u64 = 4;
@@ -72,6 +74,8 @@ impl Thinned {
 #[derive(Debug)]
 pub(super) struct Steering {
     cost: f64,
+    /// The part of the program's processor time that idle probes take.
+    idle: f64,
     random: Random,
     /// What recording a call costs, in seconds, and what it does in a loop.
     call: f64,
@@ -159,6 +163,7 @@ impl Steering {
     pub(super) fn new(cost: f64, (seed, groups): (u64, Groups), call: f64) -> Self {
         Self {
             cost,
+            idle: 0.0,
             random: Random(seed),
             call,
             usual: call,
@@ -208,6 +213,16 @@ impl Steering {
         self.cost
     }
 
+    /// Idle probes take this part of the program's processor time.
+    pub(super) fn set_idle(&mut self, part: f64) {
+        self.idle = part;
+    }
+
+    /// What windows may cost.
+    fn of_windows(&self) -> f64 {
+        (self.cost - self.idle).max(self.cost * WINDOWS)
+    }
+
     /// The program's processor time in a second.
     pub(super) fn load(&self) -> f64 {
         self.load.max(0.01)
@@ -237,7 +252,7 @@ impl Steering {
     /// How many calls in a second may be recorded besides those of windows.
     pub(super) fn room_to_watch(&self) -> f64 {
         // Recording a call costs the program that, and reading it this process.
-        self.cost * WATCHING / (self.call / self.load.max(0.01) + self.call)
+        self.of_windows() * WATCHING / (self.call / self.load.max(0.01) + self.call)
     }
 
     /// How long the next gap is.
@@ -437,8 +452,9 @@ impl Steering {
         let (takes, length) = (sums.0 / count, sums.1 / count);
         let spent = self.recording(self.total) / load + own_time() - own;
         // What it may cost until now isn't quite what it has cost. The next few windows make up for that.
-        let debt = spent / self.cost - began.elapsed().as_secs_f64();
-        let steady = takes / self.cost;
+        let cost = self.of_windows();
+        let debt = spent / cost - began.elapsed().as_secs_f64();
+        let steady = takes / cost;
         let gap = (steady + debt / 4.0).max(steady / 2.0).max(length * 2.0);
         // One window that was dear by chance doesn't end the sample.
         let most = self.gap * 2.0;
