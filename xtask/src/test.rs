@@ -6,6 +6,7 @@
 mod run;
 
 use std::process::Command;
+use std::thread;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use lexopt::{Arg, ValueExt as _};
@@ -150,18 +151,17 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let is_complete = prepare()?;
-    if let Err(error) = foreign::build() {
-        println!("== libmcount-live isn't tested on other processors: {error}");
-    }
-    if let Err(error) = bare::build() {
-        println!("== examples/bare isn't tested: {error}");
-    }
     let begin = Instant::now();
-    let tests = || run::all(is_complete, seed);
-    let is_well = cargo_all(BEFORE)?
-        && foreign::check_program()?
-        && tests()?
+    // Packages are unpacked one after the other, and nothing here needs them until the tests run.
+    let (prepared, built) = thread::scope(|scope| {
+        let beside = scope.spawn(prepare);
+        let built = if cargo_all(BEFORE)? { run::build()? } else { None };
+        let prepared = beside.join().map_err(|_| "installing packages ended too early")??;
+        Result::Ok((prepared, built))
+    })?;
+    println!("== {} s until the tests", begin.elapsed().as_secs());
+    let Some(programs) = built.filter(|_| prepared.is_well) else { return Ok(false) };
+    let is_well = run::all(programs, prepared.is_complete, seed)?
         && cargo_all(AFTER)?
         && oldest_rust()?
         && compare_counts()?;
@@ -174,8 +174,28 @@ fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
+/// What the tests need besides their own programs.
+struct Prepared {
+    /// All packages are there.
+    is_complete: bool,
+    /// What is built for other processors compiles.
+    is_well: bool,
+}
+
+/// Installs packages, and builds what other processors need.
+fn prepare() -> Result<Prepared> {
+    let is_complete = install()?;
+    if let Err(error) = foreign::build() {
+        println!("== libmcount-live isn't tested on other processors: {error}");
+    }
+    if let Err(error) = bare::build() {
+        println!("== examples/bare isn't tested: {error}");
+    }
+    Ok(Prepared { is_complete, is_well: foreign::check_program()? })
+}
+
 /// Installs what is missing; whether everything is there then.
-fn prepare() -> Result<bool> {
+fn install() -> Result<bool> {
     let Some(missing) = apt::missing(PACKAGES) else {
         println!("== not Debian: tests whose tools are missing are ignored");
         return Ok(false);

@@ -23,6 +23,12 @@ pub fn one_in<T>(share: usize, tests: Vec<T>) -> Vec<T> {
     }
 }
 
+/// How often a test tries what random moments or values decide: a quarter of `count` if this run samples, and once at least.
+#[must_use]
+pub fn trials(count: usize) -> usize {
+    if std::env::var_os(VARIABLE).is_some() { (count / 4).max(1) } else { count }
+}
+
 /// The part that `seed` chooses. Parts of seeds that follow each other have nothing in common, and `share` of them have all.
 fn part<T>(seed: usize, share: usize, tests: Vec<T>) -> Vec<T> {
     let chosen = seed % share.max(1);

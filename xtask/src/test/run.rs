@@ -27,21 +27,31 @@ struct Outcome {
     reason: String,
 }
 
-/// Builds and runs all tests; `false` if one failed. `is_complete` says that a missing tool is a failure. Of many alike
-/// tests, those run that `seed` chooses, or all.
-pub(super) fn all(is_complete: bool, seed: Option<u64>) -> Result<bool> {
+/// Builds all tests; `None` if one can't be compiled.
+pub(super) fn build() -> Result<Option<Vec<TestProgram>>> {
+    println!("== cargo test --workspace --no-run");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["test", "--workspace"]).current_dir(files::workspace());
+    let Some(mut programs) = test_programs::build(&mut cargo)? else { return Ok(None) };
+    let Some(experiments) = test_programs::build(&mut lab::cargo("test"))? else {
+        return Ok(None);
+    };
+    programs.extend(experiments);
+    Ok(Some(programs))
+}
+
+/// Runs all tests; `false` if one failed. `is_complete` says that a missing tool is a failure. Of many alike tests, those run that
+/// `seed` chooses, or all.
+pub(super) fn all(
+    programs: Vec<TestProgram>,
+    is_complete: bool,
+    seed: Option<u64>,
+) -> Result<bool> {
     println!("== cargo test --workspace");
     match seed {
         Some(seed) => println!("== a part of the alike tests: cargo xtask test --seed {seed}"),
         None => println!("== all of the alike tests"),
     }
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["test", "--workspace"]).current_dir(files::workspace());
-    let Some(mut programs) = test_programs::build(&mut cargo)? else { return Ok(false) };
-    let Some(experiments) = test_programs::build(&mut lab::cargo("test"))? else {
-        return Ok(false);
-    };
-    programs.extend(experiments);
     let folder = tempfile::tempdir()?;
     let times = folder.path().join("times");
     files::write(&times, b"")?;

@@ -7,6 +7,7 @@ use nix::unistd::Pid;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use testkit::damage::{Random, SECTIONS, damaged};
+use testkit::sample::trials;
 use testkit::served::Served;
 
 pub(crate) const TESTS: &[(&str, Check)] = &[
@@ -36,7 +37,7 @@ fn damaged_objects() -> Result<(), String> {
     let mut served = Served::start(&program)?;
     let mut numbers = Random::new();
     let mut random = |below: usize| numbers.below(below);
-    for round in 0..200 {
+    for round in 0..trials(200) {
         let mut bytes = whole.clone();
         if round % 4 == 0 {
             bytes.truncate(random(whole.len()));

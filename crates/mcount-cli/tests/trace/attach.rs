@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
+use testkit::sample::trials;
 use testkit::served::Served;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
@@ -456,7 +457,7 @@ fn killed() -> Result<(), String> {
     let program = room.compile("gcc", FIXED, "served.c")?;
     let mut served = Served::start(&program)?;
     let expected = served.work()?;
-    for round in 0..24 {
+    for round in (0..24).take(trials(48)) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
         command
             .args(["attach", "--plain", "--output", "trace.mcount"])

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use testkit::sample::one_in;
+use testkit::sample::{one_in, trials};
 use testkit::served::Served;
 
 /// What threads wait in.
@@ -48,19 +48,18 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(target_killed),
     };
-    one_in(2, KINDS.into_iter().map(test).chain([target]).collect())
+    one_in(5, KINDS.into_iter().map(test).chain([target]).collect())
 }
 
 /// The process is killed while `mcount attach` comes, records or leaves: `mcount` ends, too, and doesn't take the process for one that
 /// doesn't stop. Each of its requests to the kernel takes longer, so that the process is killed between any two.
 fn target_killed() -> Result<(), String> {
-    const TRIALS: usize = 40;
     let room = Room::new()?;
     let flags = &["-O2", "-pthread", "-fpatchable-function-entry=5"];
     let program = room.compile("gcc", flags, "stands.c")?;
     let seed = seed();
     let mut lot = Lot(seed);
-    for _ in 0..TRIALS {
+    for _ in 0..trials(40) {
         let served = Served::command(Command::new(&program).args(["user", "4"]))?;
         let mut strace = Command::new("strace");
         strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=ptrace"]);

@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+use testkit::sample::trials;
 use testkit::served::Served;
 
 /// No hooks. Copies that gcc makes of functions have other names, so it's to make none; how callers use what they know of a
@@ -217,12 +218,11 @@ fn steps() -> impl Iterator<Item = Test> {
 /// Threads never rest while probes of the program and its libraries come and go. All that they compute is right, and the code is
 /// as in the files in the end.
 fn under_load() -> Result<(), String> {
-    const ROUNDS: usize = 20;
     let room = Room::new()?;
     let program = room.compile("gcc", &["-O2", "-fno-ipa-cp", "-fno-ipa-sra"], "busy-threads.c")?;
     let mut child = room.start("busy", &mut Command::new(&program))?;
     until("it runs", || room.printed("busy").starts_with("ready"))?;
-    for round in 0..ROUNDS {
+    for round in 0..trials(20) {
         let attached = Attached::start(&room, "attached", &["--probe", "*"], child.id())?;
         std::thread::sleep(Duration::from_millis(20));
         let trace = attached.stop().map_err(|error| format!("round {round}: {error}"))?;

@@ -72,6 +72,7 @@ pub(crate) fn tests() -> Vec<Test> {
     };
     ALL.iter()
         .flat_map(of)
+        .chain(one_in(3, ALL.iter().filter_map(|of| of.stress()).collect()))
         .chain(one_in(3, arm::own()))
         .chain([s390x::several()])
         .chain(one_in(3, i386::conventions()))
@@ -92,6 +93,22 @@ impl Foreign {
                 .flat_map(|(compiler, usual)| others(machine, compiler, *usual, self.gxx)),
         );
         tests
+    }
+
+    /// Hooks of many functions are switched while threads call them.
+    fn stress(&'static self) -> Option<Test> {
+        let machine = self.machine;
+        let (compiler, usual) = *self.usual.first()?;
+        Some(on(machine, "stress", compiler, move |room| {
+            let mut arguments = vec!["2", "0", "random"];
+            let plugin = if machine.is_static {
+                String::new()
+            } else {
+                room.shared(compiler, usual.flags, "plugin.c")?.display().to_string()
+            };
+            arguments.extend((!machine.is_static).then_some(plugin.as_str()));
+            check_in(room, compiler, usual, O2, &["stress.c", "many.c"], &arguments)
+        }))
     }
 
     /// Handlers with every way to ask for hooks, and programs whose calls are counted.
@@ -160,16 +177,6 @@ fn others(
     let left = on(machine, "left", compiler, move |room| {
         check_in(room, compiler, usual, O2, &["left.c"], &[])
     });
-    let stress = on(machine, "stress", compiler, move |room| {
-        let mut arguments = vec!["2", "0", "random"];
-        let plugin = if machine.is_static {
-            String::new()
-        } else {
-            room.shared(compiler, usual.flags, "plugin.c")?.display().to_string()
-        };
-        arguments.extend((!machine.is_static).then_some(plugin.as_str()));
-        check_in(room, compiler, usual, O2, &["stress.c", "many.c"], &arguments)
-    });
     // Templates of another library of C++ make other calls.
     let has_same_cpp = machine.has_cpp && !machine.compiler("g++").starts_with("clang");
     let as_here = SAME.iter().filter(|same| has_same_cpp || same.compiler == "gcc").map(|same| {
@@ -177,7 +184,7 @@ fn others(
         let hooks = gxx.filter(|_| same.compiler == "g++").unwrap_or(usual);
         on(machine, &name, same.compiler, move |room| as_here(room, hooks, same))
     });
-    let mut tests: Vec<Test> = [left, stress].into_iter().chain(as_here).collect();
+    let mut tests: Vec<Test> = [left].into_iter().chain(as_here).collect();
     if machine.is_static {
         return tests;
     }
