@@ -1,5 +1,6 @@
 //! What leads to the first bytes of functions, or to those of markers: branches, pointers, tables, exception handlers, symbols.
 
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -43,7 +44,7 @@ pub struct Reference {
 /// All references that lead to the first bytes of functions, or to those of markers.
 #[derive(Debug)]
 pub struct References {
-    zones: Zones,
+    zones: Arc<Zones>,
     /// By target, when all are there.
     all: Vec<Reference>,
     /// Addresses that code takes, and where: the bases of tables, perhaps.
@@ -63,7 +64,19 @@ impl References {
     /// None yet. Functions and markers start at `starts`, in `code`, which ascends.
     #[must_use]
     pub fn new(code: &[(u64, &[u8])], starts: impl Iterator<Item = u64>) -> Self {
-        Self { zones: Zones::new(code, starts), all: Vec::new(), bases: Vec::new() }
+        Self { zones: Arc::new(Zones::new(code, starts)), all: Vec::new(), bases: Vec::new() }
+    }
+
+    /// None, for the same functions and markers.
+    #[must_use]
+    pub fn part(&self) -> Self {
+        Self { zones: Arc::clone(&self.zones), all: Vec::new(), bases: Vec::new() }
+    }
+
+    /// Adds those of a part.
+    pub fn append(&mut self, mut part: Self) {
+        self.all.append(&mut part.all);
+        self.bases.append(&mut part.bases);
     }
 
     /// Adds one, if it leads to such bytes.

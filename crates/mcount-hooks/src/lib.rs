@@ -8,6 +8,8 @@ pub mod code;
 pub mod maps;
 pub mod near;
 #[cfg(feature = "probe")]
+mod parallel;
+#[cfg(feature = "probe")]
 pub mod probe;
 pub mod usdt;
 

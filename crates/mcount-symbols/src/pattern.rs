@@ -63,6 +63,15 @@ impl Pattern {
         if matches!(self.kind, Kind::Regex(_)) { Language::Regex } else { Language::Glob }
     }
 
+    /// Whether it can mean a function of the module with this path.
+    #[must_use]
+    pub fn has_module(&self, module: &str) -> bool {
+        match &self.kind {
+            Kind::Regex(_) => true,
+            Kind::Globs(pattern) => pattern.has_module(module),
+        }
+    }
+
     /// Whether it means the function with this name, as in its source, and this symbol, of the module with
     /// this path.
     #[must_use]
@@ -99,6 +108,7 @@ mod tests {
         let (name, symbol) = ("shop::handle(int)", "_ZN4shop6handleEi");
         assert!(found.is_match(name, symbol, "/bin/true"));
         assert!(!found.is_match(name, symbol, "/bin/false"));
+        assert!(found.has_module("/bin/true") && !found.has_module("/bin/false"));
         assert_eq!((found.text(), found.language()), ("shop::*@true", Language::Glob));
     }
 
@@ -117,6 +127,7 @@ mod tests {
         for (pattern, name, symbol, expected) in table {
             let found = Pattern::new(pattern, Language::Regex).unwrap();
             assert_eq!(found.is_match(name, symbol, ""), expected, "{pattern} of {name}");
+            assert!(found.has_module("/bin/false"));
         }
         assert!(Pattern::new("(", Language::Regex).is_err());
         assert!(Pattern::new("[", Language::Glob).is_err());

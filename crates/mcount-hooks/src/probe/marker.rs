@@ -7,6 +7,7 @@
 //! registers are saved. So the stub keeps all that, and there has to be unwind information.
 
 use super::image::Role;
+use super::unwind::Context;
 use super::{Plan, Planner, Refusal};
 use mcount_cpu::probe::Probes;
 use std::ops::Range;
@@ -59,7 +60,7 @@ impl Planner<'_> {
         let code = self.image.code_between(site, range.end);
         let (moved, replaced) = self.beginning(code, site, &range)?;
         self.is_alone(&self.owners_of_part(&range), site..site.saturating_add(replaced as u64))?;
-        let rows = self.rows(frame, site, moved)?;
+        let rows = self.rows(frame, (site, moved), &mut Context::new_in())?;
         let calls = self.processor.calls;
         let is_usual = |(register, _): (u16, i64)| {
             [calls.stack_pointer, calls.frame_pointer].contains(&register)

@@ -19,6 +19,7 @@
 
 mod image;
 mod marker;
+mod reading;
 mod refusal;
 mod tables;
 mod units;
@@ -30,10 +31,10 @@ pub use self::unwind::Row;
 
 use self::image::{Image, Role, Symbol};
 use self::tables::{Tables, Words};
-use self::units::{Unit, gaps, units};
-use self::unwind::{Frame, Unwind};
-use gimli::UnwindContext;
-use mcount_cpu::probe::{Kind, Piece, Probes, References, Returns};
+use self::units::{Unit, units};
+use self::unwind::{Context, Frame, Unwind};
+use crate::parallel::{part_size, side_by_side};
+use mcount_cpu::probe::{Kind, Probes, References, Returns};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -109,8 +110,12 @@ pub struct Planner<'d> {
     resolvers: BTreeSet<u64>,
 }
 
-impl<'d> Planner<'d> {
-    /// Reads the file `bytes`. Takes about as long as decoding all of its code.
+/// The functions of a file. It isn't known yet which of them can have probes: that takes several times as long.
+#[derive(Debug)]
+pub struct Outline<'d>(Planner<'d>);
+
+impl<'d> Outline<'d> {
+    /// Reads the file `bytes`.
     ///
     /// # Errors
     ///
@@ -126,27 +131,48 @@ impl<'d> Planner<'d> {
         let references = References::new(&image.code, starts);
         let mut resolvers: BTreeSet<u64> = image.resolvers.iter().copied().collect();
         resolvers.extend(symbols.iter().filter(|one| one.is_resolver).map(|one| one.address));
-        let words = Words::of(&image);
-        let hooks = BTreeSet::new();
-        let mut planner = Self {
+        Ok(Self(Planner {
             processor,
             image,
             unwind,
             units,
             references,
             parts: Vec::new(),
-            words,
+            words: Words::default(),
             tables: Tables::default(),
             symbols,
-            hooks,
+            hooks: BTreeSet::new(),
             resolvers,
-        };
+        }))
+    }
+
+    /// All functions, by address.
+    pub fn functions(&self) -> impl Iterator<Item = Function<'d>> {
+        self.0.functions()
+    }
+
+    /// What decides which of them can have probes. Takes about as long as decoding all of the file's code.
+    #[must_use]
+    pub fn planner(self) -> Planner<'d> {
+        let Self(mut planner) = self;
+        planner.words = Words::of(&planner.image);
         planner.read_code();
         planner.read_data();
         planner.references.finish();
         planner.tables = Tables::of(&planner.references);
         planner.parts = planner.find_parts();
-        Ok(planner)
+        planner
+    }
+}
+
+impl<'d> Planner<'d> {
+    /// Reads the file `bytes`. Takes about as long as decoding all of its code.
+    ///
+    /// # Errors
+    ///
+    /// It isn't an executable or a shared library for a processor that can have probes.
+    pub fn new(bytes: &'d [u8]) -> Result<Self, NotPlannable> {
+        Outline::new(bytes).map(Outline::planner)
     }
 
     /// The processor that the file is for.
@@ -183,12 +209,27 @@ impl<'d> Planner<'d> {
         })
     }
 
+    /// Whether each of these can have a probe, as [`Planner::plan`] says.
+    #[must_use]
+    pub fn plan_all(&self, functions: &[&Function<'_>]) -> Vec<Result<Plan, Refusal>> {
+        let parts = functions.chunks(part_size(functions.len())).collect();
+        let plan = |part: &[&Function<'_>]| -> Vec<_> {
+            let mut context = Context::new_in();
+            part.iter().map(|function| self.plan_in(function, &mut context)).collect()
+        };
+        side_by_side(parts, plan).into_iter().flatten().collect()
+    }
+
     /// Whether `function` can have a probe.
     ///
     /// # Errors
     ///
     /// It can't, for this reason.
     pub fn plan(&self, function: &Function<'_>) -> Result<Plan, Refusal> {
+        self.plan_in(function, &mut Context::new_in())
+    }
+
+    fn plan_in(&self, function: &Function<'_>, context: &mut Context) -> Result<Plan, Refusal> {
         let range = &function.range;
         self.is_meant(function)?;
         if range.is_empty() {
@@ -200,7 +241,7 @@ impl<'d> Planner<'d> {
         }
         let frame = self.unwind.frame_at(range.start);
         if let Some(frame) = frame {
-            self.begins_frame(frame, range)?;
+            self.begins_frame(frame, range, context)?;
         }
         let size = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let code = self.image.code_at(range.start);
@@ -221,7 +262,7 @@ impl<'d> Planner<'d> {
             return Err(Refusal::Table(at));
         }
         let rows = match frame {
-            Some(frame) => self.rows(frame, entry, moved)?,
+            Some(frame) => self.rows(frame, (entry, moved), context)?,
             None => Vec::new(),
         };
         Ok(Plan { entry, moved, replaced, function: range.clone(), is_signed, rows })
@@ -332,11 +373,16 @@ impl<'d> Planner<'d> {
     }
 
     /// By its unwind information, it has just been called when it's entered.
-    fn begins_frame(&self, frame: &Frame, range: &Range<u64>) -> Result<(), Refusal> {
+    fn begins_frame(
+        &self,
+        frame: &Frame,
+        range: &Range<u64>,
+        context: &mut Context,
+    ) -> Result<(), Refusal> {
         if frame.is_signal {
             return Err(Refusal::SignalReturn);
         }
-        let rules = self.unwind.rules(frame, &mut UnwindContext::new()).ok_or(Refusal::Unwind)?;
+        let rules = self.unwind.rules(frame, context).ok_or(Refusal::Unwind)?;
         let holds = rules.iter().find(|rules| (rules.start..rules.end).contains(&range.start));
         let holds = holds.ok_or(Refusal::Unwind)?;
         let calls = self.processor.calls;
@@ -445,7 +491,12 @@ impl<'d> Planner<'d> {
     }
 
     /// The rows of the bytes that move, if exceptions of these aren't caught and a stub can have such rows.
-    fn rows(&self, frame: &Frame, entry: u64, moved: usize) -> Result<Vec<Row>, Refusal> {
+    fn rows(
+        &self,
+        frame: &Frame,
+        (entry, moved): (u64, usize),
+        context: &mut Context,
+    ) -> Result<Vec<Row>, Refusal> {
         let end = entry.saturating_add(moved as u64);
         let sites = unwind::call_sites(&self.image, frame).ok_or(Refusal::Exceptions)?;
         let catches =
@@ -454,7 +505,7 @@ impl<'d> Planner<'d> {
             return Err(Refusal::CallSite(site.start));
         }
         // The jump back follows them, and another row may begin there.
-        self.unwind.rows(frame, entry, end.saturating_add(1)).map_err(Refusal::Row)
+        self.unwind.rows(frame, (entry, end.saturating_add(1)), context).map_err(Refusal::Row)
     }
 
     fn unit(&self, start: u64) -> Option<&Unit> {
@@ -474,72 +525,5 @@ impl<'d> Planner<'d> {
         names.sort_unstable();
         names.dedup();
         names
-    }
-}
-
-/// Reading the file, once for all functions.
-impl Planner<'_> {
-    /// Decodes all code.
-    fn read_code(&mut self) {
-        let mut context = UnwindContext::new();
-        let mut rules = (None, Vec::new());
-        for unit in &mut self.units {
-            let frame = self.unwind.frame_at(unit.start);
-            let id = frame.map(Frame::id);
-            if id != rules.0 {
-                let new = frame.and_then(|frame| self.unwind.rules(frame, &mut context));
-                rules = (id, new.unwrap_or_default());
-            }
-            let bytes = self.image.code_between(unit.start, unit.end);
-            let piece = Piece { bytes, start: unit.start, is_fixed: self.image.is_fixed };
-            unit.found = (self.processor.scan)(piece, &rules.1, &mut self.references);
-            if let Some(from) = unit.found.falls_from {
-                self.references.add(unit.end, from, Kind::Jump);
-            }
-        }
-        for (start, bytes) in &self.image.code {
-            let end = start.saturating_add(bytes.len() as u64);
-            for gap in gaps(*start..end, &self.units, &self.symbols) {
-                let bytes = self.image.code_between(gap.start, gap.end);
-                let piece = Piece { bytes, start: gap.start, is_fixed: self.image.is_fixed };
-                // What decodes may be data all the same. So everything that could lead far is added, too.
-                (self.processor.far)(bytes, gap.start, &mut self.references);
-                let found = (self.processor.scan)(piece, &[], &mut self.references);
-                if let Some(from) = found.falls_from {
-                    self.references.add(gap.end, from, Kind::Jump);
-                }
-            }
-        }
-    }
-
-    /// Adds all that isn't code and leads to code.
-    fn read_data(&mut self) {
-        for word in &self.image.words {
-            self.references.add(word.target, word.at, Kind::Pointer);
-        }
-        if self.image.is_fixed {
-            for (start, bytes) in &self.image.data {
-                for (offset, word) in bytes.windows(8).enumerate() {
-                    let target = image::word(word, 0);
-                    self.references.add(target, start + offset as u64, Kind::Pointer);
-                }
-            }
-        }
-        for symbol in &self.symbols {
-            self.references.add(symbol.address, symbol.address, Kind::Label);
-        }
-        for unit in &self.units {
-            self.references.add(unit.start, unit.start, Kind::Label);
-        }
-        for frame in &self.unwind.frames {
-            for site in unwind::call_sites(&self.image, frame).unwrap_or_default() {
-                self.references.add(site.start, site.start, Kind::CallSite);
-                self.references.add(site.end, site.end, Kind::CallSite);
-                if let Some(pad) = site.pad {
-                    self.references.add(pad, pad, Kind::LandingPad);
-                }
-            }
-        }
-        tables::walk(&self.image, &mut self.references);
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn walk(image: &Image<'_>, references: &mut References) {
 }
 
 /// All words of four bytes in data, by value.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Words {
     /// Value and address, ascending.
     all: Vec<(i32, u64)>,

@@ -6,7 +6,7 @@
 use super::image::Image;
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, EndianSlice, LittleEndian, Register,
-    RegisterRule, UnwindContext, UnwindSection, Vendor,
+    RegisterRule, UnwindContext, UnwindContextStorage, UnwindSection, UnwindTableRow, Vendor,
 };
 use mcount_cpu::probe::{Probes, Returns, Rules};
 
@@ -15,6 +15,19 @@ type Slice<'d> = EndianSlice<'d, LittleEndian>;
 const SIGN_STATE: Register = gimli::AArch64::RA_SIGN_STATE;
 
 type Entry<'d> = gimli::FrameDescriptionEntry<Slice<'d>>;
+
+/// Where rows are kept while they're computed. What gimli takes has room for the rules of 192 registers; copying that took a tenth of the
+/// time of a plan. No function has that many.
+#[derive(Debug)]
+pub(super) struct Small;
+
+impl UnwindContextStorage<usize> for Small {
+    type Rules = [(Register, RegisterRule<usize>); 64];
+    type Stack = Box<[UnwindTableRow<usize, Self>; 4]>;
+}
+
+/// What computing rows takes. To make one takes as long as some functions' rows.
+pub(super) type Context = UnwindContext<usize, Small>;
 
 /// An entry of `.eh_frame`: what is known of a range of code.
 #[derive(Debug, Clone, Copy)]
@@ -120,11 +133,7 @@ impl<'d> Unwind<'d> {
     }
 
     /// The rows of `frame`, as far as they concern the stack. `None` if they can't be read.
-    pub(super) fn rules(
-        &self,
-        frame: &Frame,
-        context: &mut UnwindContext<usize>,
-    ) -> Option<Vec<Rules>> {
+    pub(super) fn rules(&self, frame: &Frame, context: &mut Context) -> Option<Vec<Rules>> {
         let calls = self.processor.calls;
         let mut found: Vec<Rules> = Vec::new();
         self.walk(frame, context, |row| {
@@ -148,10 +157,15 @@ impl<'d> Unwind<'d> {
 
     /// The rows of `frame` that hold between two addresses, with offsets from the first. `None` if that's more than registers that
     /// are saved in the frame.
-    pub(super) fn rows(&self, frame: &Frame, start: u64, end: u64) -> Result<Vec<Row>, u64> {
+    pub(super) fn rows(
+        &self,
+        frame: &Frame,
+        (start, end): (u64, u64),
+        context: &mut Context,
+    ) -> Result<Vec<Row>, u64> {
         let mut found = Vec::new();
         let mut failed = start;
-        let walked = self.walk(frame, &mut UnwindContext::new(), |row| {
+        let walked = self.walk(frame, context, |row| {
             let from = row.start_address().max(start);
             if row.end_address() <= start || from >= end {
                 return Some(());
@@ -186,8 +200,8 @@ impl<'d> Unwind<'d> {
     fn walk(
         &self,
         frame: &Frame,
-        context: &mut UnwindContext<usize>,
-        mut look: impl FnMut(&gimli::UnwindTableRow<usize>) -> Option<()>,
+        context: &mut Context,
+        mut look: impl FnMut(&UnwindTableRow<usize, Small>) -> Option<()>,
     ) -> Option<()> {
         let offset = EhFrameOffset(frame.offset);
         let cie = EhFrame::cie_from_offset;

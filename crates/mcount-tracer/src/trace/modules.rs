@@ -20,7 +20,6 @@ use mcount::{Base, CallSite, Kind, Options, Policy};
 use mcount_agent::class;
 use mcount_hooks::PAGE;
 use mcount_hooks::code::{self, Code};
-use mcount_hooks::probe::Planner;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol};
 use std::collections::{HashMap, HashSet};
@@ -132,11 +131,10 @@ impl Module {
         scope: &Scope,
     ) {
         self.semaphores = markers::semaphores(file);
-        let markers = markers::wanted(file, scope, &self.path.to_string_lossy());
-        if scope.probe.is_empty() && markers.is_empty() {
-            return;
-        }
-        let Ok(mut planner) = Planner::new(bytes) else { return };
+        let path = self.path.to_string_lossy();
+        let markers = markers::wanted(file, scope, &path);
+        let planner = probes::planner(bytes, &path, scope, !markers.is_empty());
+        let Some(mut planner) = planner else { return };
         planner.leave_hooks(self.hooks.iter().map(|hook| hook.site));
         let subject = Subject {
             bytes,

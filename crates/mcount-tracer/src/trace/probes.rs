@@ -17,7 +17,7 @@ use crate::words::counted;
 use mcount_cpu::marker::NOTED;
 use mcount_cpu::probe::{Relocated, Stub};
 use mcount_hooks::code::Code;
-use mcount_hooks::probe::{Function, Plan, Planner, Refusal, Row};
+use mcount_hooks::probe::{Function, Outline, Plan, Planner, Refusal, Row};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -376,36 +376,62 @@ pub(super) struct Refused {
     pub(super) is_marker: bool,
 }
 
+/// The names of a function in the file that's called so: one by where it is, if there's no other.
+fn names_of<'n>(function: &'n Function<'_>, own: &'n str) -> Vec<&'n str> {
+    if function.names.is_empty() { vec![own] } else { function.names.clone() }
+}
+
+/// What decides which functions of a file can have probes, if there are any that are wanted, or `has_markers`.
+pub(super) fn planner<'d>(
+    bytes: &'d [u8],
+    path: &str,
+    scope: &Scope,
+    has_markers: bool,
+) -> Option<Planner<'d>> {
+    if !has_markers && !scope.probe.iter().any(|pattern| pattern.has_module(path)) {
+        return None;
+    }
+    let outline = Outline::new(bytes).ok()?;
+    let file_name = path.rsplit('/').next().unwrap_or(path);
+    let is_meant = |function: Function<'_>| {
+        let own = function.name(file_name);
+        scope.probes(&names_of(&function, &own), path).is_some()
+    };
+    (has_markers || outline.functions().any(is_meant)).then(|| outline.planner())
+}
+
 /// The functions that are wanted and have no hook: those that have probes, and those that can't.
 pub(super) fn choose(
     of: &Subject<'_>,
     planner: &Planner<'_>,
     scope: &Scope,
 ) -> (Vec<Chosen>, Vec<Refused>) {
-    let (mut chosen, mut refused) = (Vec::new(), Vec::new());
     let path = of.path.to_string_lossy().into_owned();
     let file_name = path.rsplit('/').next().unwrap_or(&path);
+    let mut wanted = Vec::new();
     for function in planner.functions() {
         let own = function.name(file_name);
-        let names = if function.names.is_empty() { &[&*own][..] } else { &function.names };
-        let Some(name) = scope.probes(names, &path) else { continue };
-        if !scope.has_size(function.range.end - function.range.start) {
-            continue;
+        let names = names_of(&function, &own);
+        let Some(name) = scope.probes(&names, &path) else { continue };
+        let size = function.range.end - function.range.start;
+        let readable = crate::names::name_of(name, true).into_owned();
+        if scope.has_size(size) && !scope.leaves_out(&readable, name, &path) {
+            let name = name.to_owned();
+            wanted.push((function, name, readable));
         }
-        let readable = crate::names::name_of(name, true);
-        if scope.leaves_out(&readable, name, &path) {
-            continue;
-        }
-        let result = match why_not(of, &function) {
-            Some(why) => Err(why.to_owned()),
-            None => match planner.plan(&function) {
-                Err(why) if is_no_function(why) => continue,
-                found => found.map_err(|why| why.to_string()),
-            },
+    }
+    let functions: Vec<&Function<'_>> = wanted.iter().map(|(function, ..)| function).collect();
+    let plans = planner.plan_all(&functions);
+    let (mut chosen, mut refused) = (Vec::new(), Vec::new());
+    for ((function, name, readable), plan) in wanted.iter().zip(plans) {
+        let plan = match (why_not(of, function), plan) {
+            (Some(why), _) => Err(why.to_owned()),
+            (None, Err(why)) if is_no_function(why) => continue,
+            (None, found) => found.map_err(|why| why.to_string()),
         };
         let (start, size) = (function.range.start, function.range.end - function.range.start);
-        match result.and_then(|plan| Probe::of(plan, of.code)) {
-            Ok(probe) => chosen.push(Chosen { start, size, name: name.to_owned(), probe }),
+        match plan.and_then(|plan| Probe::of(plan, of.code)) {
+            Ok(probe) => chosen.push(Chosen { start, size, name: name.clone(), probe }),
             Err(why) => {
                 let name = format!("{readable}@{file_name}");
                 refused.push(Refused { name, why, is_marker: false });

@@ -73,9 +73,7 @@ impl Program {
         let mut all =
             Self { process, path, modules, loaded, notes, values, library, imports, instrumented };
         let maps = maps::read(process)?;
-        let is_ours = |map: &Mapping| is_ours(map) || maps::is_patch(map);
-        let code = maps.iter().filter(|map| map.is_code() && map.is_file() && !is_ours(map));
-        for map in code {
+        for map in code_of_files(&maps) {
             let (path, is_deleted) = maps::without_deleted(&map.path);
             if let Err(error) = all.load(map, &path, memory, scope) {
                 let why = if is_deleted {
@@ -155,6 +153,12 @@ impl Program {
     /// Has a module gone meanwhile?
     pub(super) fn is_gone(&self, maps: &[Mapping]) -> bool {
         self.gone(maps).next().is_some()
+    }
+
+    /// Is all code of files known that the process has mapped by now?
+    pub(super) fn has_all_mapped(&self) -> bool {
+        let is_known = |map: &Mapping| self.loaded.iter().any(|one| one.code == *map);
+        maps::read(self.process).is_ok_and(|maps| code_of_files(&maps).all(is_known))
     }
 
     /// Takes changes of modules off the list that have gone meanwhile.
@@ -418,6 +422,12 @@ fn bias(bytes: &[u8], map: &Mapping) -> io::Result<Option<(u64, u64)>> {
         }
     }
     Ok(None)
+}
+
+/// Code of files, but for what `mcount` itself has mapped.
+fn code_of_files(maps: &[Mapping]) -> impl Iterator<Item = &Mapping> {
+    let is_ours = |map: &Mapping| is_ours(map) || maps::is_patch(map);
+    maps.iter().filter(move |map| map.is_code() && map.is_file() && !is_ours(map))
 }
 
 /// Is what the file begins with in memory there? That's its headers, and in general its build ID.

@@ -361,6 +361,10 @@ impl Worker {
 
     /// Modules that were loaded meanwhile stayed idle.
     fn note_new_modules(&mut self) {
+        // Most programs load none, and to read all of them takes a while.
+        if self.program.has_all_mapped() {
+            return;
+        }
         let Ok(program) =
             Program::read(self.request.process, &self.session.memory, &Scope::default())
         else {
