@@ -167,8 +167,10 @@ impl Table {
         let functions = counted(self.rows(progress).len(), "function", "functions");
         let what = format!("{}; {functions}", self.title(progress));
         self.has_written = true;
-        let output = self.output.as_ref();
-        output.map_or(Ok(()), |output| output.write(progress.began, &bytes, &what))
+        let Some(output) = &self.output else { return Ok(()) };
+        output.write(progress.began, &bytes, &what)?;
+        self.lost(progress).iter().for_each(|lost| (output.say)(lost));
+        Ok(())
     }
 
     /// There has been no window in this period.
@@ -355,5 +357,11 @@ impl Observer for Table {
         let slow = self.slow.as_mut().map_or(Ok(()), |slow| slow.write(progress));
         self.reset();
         written.and(printed).and(slow)
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        if let Some(output) = &self.output {
+            (output.say)(&format!("{error}: this period is lost, and the next one has begun"));
+        }
     }
 }

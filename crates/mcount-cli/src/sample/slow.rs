@@ -58,6 +58,7 @@ impl SlowCalls {
     /// Every call of these functions that begins from then on comes; or, as they're called too often, not every one.
     pub(super) fn watch(&mut self, functions: &BTreeSet<u32>, since: Option<u64>) {
         if let Some(since) = since {
+            self.busy.retain(|function| !functions.contains(function));
             self.watched.extend(functions.iter().map(|function| (*function, since)));
         } else {
             self.watched.retain(|function, _| !functions.contains(function));

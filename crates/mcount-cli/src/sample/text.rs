@@ -87,15 +87,19 @@ impl Table {
                 each.join(", ")
             ));
         }
-        for (count, what) in [
+        notes.extend(self.lost(progress));
+        notes
+    }
+
+    /// The calls that estimates lack.
+    pub(super) fn lost(&self, progress: &Progress) -> Vec<String> {
+        let rows = [
             (progress.missed, "written over before it was read"),
             (self.sample.forgotten(), "longer than windows are remembered"),
-        ] {
-            if count != 0 {
-                notes.push(format!("{} not counted: {what}", counted(count, "call", "calls")));
-            }
-        }
-        notes
+        ];
+        let some = rows.into_iter().filter(|(count, _)| *count != 0);
+        some.map(|(count, what)| format!("{} not counted: {what}", counted(count, "call", "calls")))
+            .collect()
     }
 }
 

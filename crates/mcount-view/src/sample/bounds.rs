@@ -58,6 +58,9 @@ impl Lots {
     }
 }
 
+/// One of so many calls may not have ended, if intervals of times are to be known.
+const UNFINISHED: u64 = 100;
+
 /// Sums over the windows in which a function was seen. What a window has counts for its weight.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
@@ -130,6 +133,8 @@ impl Sums {
     pub(super) fn row(&self, function: u32, all: &Windows, slowed: Slowed, usual: f64) -> Row {
         let Windows { count, weights, squares } = self.lots.of(all);
         let is_known = self.seen >= FEWEST;
+        // What calls take that haven't ended isn't in any sum.
+        let is_timed = is_known && self.open.saturating_mul(UNFINISHED) <= self.ended;
         // As many windows would say as much, if they all had the same weight and the same in them.
         let effective = |sum: f64, square: f64| {
             (sum * sum / square.max(f64::MIN_POSITIVE)).min(weights * weights / squares)
@@ -155,7 +160,7 @@ impl Sums {
         let unsure = more_error / more;
         let unsure_time = cost.part * cost.unsure * within.max(usual / 2.0);
         let unsure_part = if per_call > 0.0 { unsure + unsure_time / per_call } else { unsure };
-        let estimate = |value: f64, error: f64, unsure: f64| Estimate {
+        let estimate = |value: f64, error: f64, unsure: f64, is_known: bool| Estimate {
             value,
             error: is_known.then(|| error.hypot(value * unsure)),
         };
@@ -167,15 +172,17 @@ impl Sums {
                 rate * more,
                 more * rest(self.calls, self.calls_calls, self.calls_weight),
                 unsure,
+                is_known,
             ),
             mean: Estimate {
                 value: per_call * 1e9,
-                error: is_known.then(|| mean_error.hypot(unsure_time) * 1e9),
+                error: is_timed.then(|| mean_error.hypot(unsure_time) * 1e9),
             },
             share: estimate(
                 time / weights * more,
                 more * rest(self.time, self.time_time, self.time_weight),
                 unsure_part,
+                is_timed,
             ),
             own: None,
             percentiles: self.durations.percentiles([0.5, 0.9, 0.99]),

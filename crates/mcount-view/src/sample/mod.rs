@@ -485,8 +485,10 @@ impl Sample {
             let all = self.all.get(&group).copied().unwrap_or_default();
             let row = sums.row(*function, &all, slowed, self.cost);
             // All time of what calls nothing is its own.
-            let time =
-                |own: &HashMap<u32, Estimate>| own.get(function).copied().unwrap_or(row.share);
+            let time = |own: &HashMap<u32, Estimate>| {
+                let own = own.get(function).copied().unwrap_or(row.share);
+                Estimate { error: own.error.filter(|_| row.share.error.is_some()), ..own }
+            };
             Row { own: own.as_ref().map(time), ..row }
         };
         let mut rows: Vec<Row> = seen.map(row).collect();

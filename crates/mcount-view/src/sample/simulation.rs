@@ -321,39 +321,28 @@ fn recording_does_not_count() {
     }
 }
 
+/// A window of 100 ticks that begins then.
+fn open(sample: &mut Sample, start: u64) {
+    sample.open(Window {
+        measured: start,
+        start,
+        length: 100,
+        gap: 1.0,
+        likely: 1.0,
+        ..Window::default()
+    });
+}
+
+/// A call of the only function.
+fn add(sample: &mut Sample, start: u64, end: u64) {
+    let (how, caller) = (None, None);
+    let call = Ended { thread: 0, process: 1, tid: 1, function: 1, start, end, how, caller };
+    sample.add(&call, None);
+}
+
 #[test]
 fn calls_count_if_they_begin_in_a_window() {
     let mut sample = Sample::new(RATE, 0.0);
-    let open = |sample: &mut Sample, start| {
-        let (chances, load) = (Vec::new(), Load::default());
-        let (measured, thinned) = (start, None);
-        sample.open(Window {
-            measured,
-            start,
-            length: 100,
-            gap: 1.0,
-            group: 0,
-            chances,
-            thinned,
-            likely: 1.0,
-            load,
-        });
-    };
-    let add = |sample: &mut Sample, start, end| {
-        sample.add(
-            &Ended {
-                thread: 0,
-                process: 1,
-                tid: 1,
-                function: 1,
-                start,
-                end,
-                how: None,
-                caller: None,
-            },
-            None,
-        );
-    };
     open(&mut sample, 1000);
     for (start, end) in [(999, 1001), (1000, 1002), (1099, 1300), (1100, 1301)] {
         add(&mut sample, start, end);
@@ -370,6 +359,24 @@ fn calls_count_if_they_begin_in_a_window() {
     let time = to_float(2 + 201 + 7950) / to_float(RATE);
     assert!((row.share.value * seconds - time).abs() < 1e-9, "{row:?}");
     assert!((row.mean.value - time / 3.0 * 1e9).abs() < 1e-3, "{row:?}");
+}
+
+#[test]
+fn intervals_of_times_are_known_if_nearly_all_calls_have_ended() {
+    let mut sample = Sample::new(RATE, 0.0);
+    for window in 1..201 {
+        open(&mut sample, window * 1000);
+        add(&mut sample, window * 1000 + 5, window * 1000 + 6 + window % 7);
+    }
+    for unfinished in [0, 2, 4] {
+        let [row] = sample.rows(Load::default())[..] else { panic!() };
+        assert!(row.per_second.error.is_some(), "{row:?}");
+        let is_known = [row.mean, row.share, row.own.unwrap()].map(|one| one.error.is_some());
+        assert_eq!(is_known, [unfinished <= 2; 3], "{row:?}");
+        for start in [200_010, 200_020] {
+            assert!(sample.add_open(1, start));
+        }
+    }
 }
 
 /// Samples of one program are different about once in a hundred times; of programs that differ, always.

@@ -22,6 +22,10 @@ pub struct Slow {
     /// Slow calls that lack some of what they called, and calls that were given up for want of room.
     cut: u64,
     lost: u64,
+    /// Of threads that are no longer known: ticks when the newest call ended that is forgotten.
+    forgotten: u64,
+    /// How many threads are known before those are forgotten of which no call waits.
+    most: usize,
 }
 
 /// The newest calls of a thread.
@@ -38,11 +42,15 @@ impl Slow {
     const OF_ALL: usize = 1 << 20;
     /// Calls that are kept.
     const KEPT: usize = 1 << 20;
+    /// Threads that are known at least.
+    const THREADS: usize = 1 << 10;
+    /// Calls that an empty queue has room for.
+    const ROOM: usize = 64;
 
     /// Keeps calls that take this many ticks or more.
     #[must_use]
     pub fn new(least: u64) -> Self {
-        Self { least, ..Self::default() }
+        Self { least, most: Self::THREADS, ..Self::default() }
     }
 
     /// How many slow calls there were.
@@ -65,8 +73,13 @@ impl Slow {
 
     /// A call has ended.
     pub fn add(&mut self, call: &Ended) {
-        let Self { threads, waiting, kept, .. } = self;
-        let thread = threads.entry(call.thread).or_default();
+        if self.threads.len() > self.most {
+            self.forget_threads();
+            self.most = (self.threads.len() * 2).max(Self::THREADS);
+        }
+        let Self { threads, waiting, kept, forgotten, .. } = self;
+        let new = || Waiting { forgotten: *forgotten, ..Waiting::default() };
+        let thread = threads.entry(call.thread).or_insert_with(new);
         if call.end.saturating_sub(call.start) < self.least {
             thread.calls.push_back(*call);
             *waiting += 1;
@@ -91,6 +104,10 @@ impl Slow {
                 self.lost += 1;
             }
         }
+        // A thread that never has another call doesn't keep what thousands took.
+        if thread.calls.capacity() > Self::ROOM && thread.calls.is_empty() {
+            thread.calls = VecDeque::new();
+        }
     }
 
     /// Forgets the older half of what waits: threads that have ended don't wait for anything.
@@ -105,11 +122,24 @@ impl Slow {
                 self.waiting -= thread.forget_one();
             }
         }
-        self.threads.retain(|_, thread| !thread.calls.is_empty());
+        self.forget_threads();
+    }
+
+    /// Forgets threads of which no call waits: numbers of threads that have ended don't come again.
+    fn forget_threads(&mut self) {
+        let Self { threads, forgotten, .. } = self;
+        threads.retain(|_, thread| {
+            let is_left = !thread.calls.is_empty();
+            if !is_left {
+                *forgotten = (*forgotten).max(thread.forgotten);
+            }
+            is_left
+        });
     }
 
     /// Counts anew. What waits goes on waiting.
     pub fn reset(&mut self) {
+        self.forget_threads();
         self.kept.clear();
         (self.found, self.cut, self.lost) = (0, 0, 0);
     }
@@ -255,6 +285,27 @@ mod tests {
             .collect();
         calls.sort_by_key(|call| (call.2, call.1));
         calls
+    }
+
+    #[test]
+    fn threads_that_have_ended_take_no_room() {
+        let mut slow = Slow::new(100);
+        for thread in 1..=50_000 {
+            let start = u64::from(thread) * 1000;
+            for call_of in 0..100 {
+                slow.add(&call(thread, 1, start + call_of, start + call_of + 1));
+            }
+            slow.add(&call(thread, 2, start, start + 200));
+            assert!(slow.threads.len() <= Slow::THREADS + 1);
+        }
+        assert_eq!((slow.count(), slow.cut(), slow.waiting), (50_000, 0, 0));
+        assert!(slow.threads.values().all(|thread| thread.calls.capacity() <= Slow::ROOM));
+        // Of a thread that was forgotten it's not known what it lacks.
+        slow.reset();
+        slow.kept.clear();
+        slow.forgotten = 60_000_000;
+        slow.add(&call(3, 2, 59_000_000, 61_000_000));
+        assert_eq!((slow.count(), slow.cut()), (1, 1));
     }
 
     #[test]

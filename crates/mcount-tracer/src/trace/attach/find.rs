@@ -10,12 +10,17 @@ use std::time::Duration;
 /// How long ago something was that happened so many clock ticks after the system began.
 #[must_use]
 pub fn age(began: u64) -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/uptime").ok()?;
-    let now: f64 = text.split(' ').next()?.parse().ok()?;
+    // `/proc/uptime` of a container may be the container's, and this is the system's.
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time goes to a value of ours.
+    if unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) } != 0 {
+        return None;
+    }
+    let now = Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?);
     // SAFETY: no pointer is passed.
     let ticks = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?.max(1);
     let began = Duration::from_millis(began.saturating_mul(1000) / ticks);
-    Some(Duration::try_from_secs_f64(now).ok()?.saturating_sub(began))
+    Some(now.saturating_sub(began))
 }
 
 /// The processes that run a program, as far as this user may look at them: their numbers, and when they began. The oldest is the first; this

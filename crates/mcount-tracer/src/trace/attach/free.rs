@@ -24,13 +24,14 @@ impl Session {
     /// Has functions with probes, the most important one first, be as they were while these are idle. Threads stop for that. How many were
     /// changed.
     pub(super) fn free_idle(&mut self, functions: &[u32]) -> io::Result<usize> {
-        let mut puns = std::mem::take(&mut self.puns);
         let taken = taken(&maps::read(self.process)?);
+        let mut puns = std::mem::take(&mut self.puns);
         let mut layout = Layout { puns: &mut puns, taken, new: Vec::new() };
         let planned = self.plan_puns(functions, &mut layout);
-        let content = layout.content(&planned)?;
+        let content = layout.content(&planned);
         let new = layout.new;
         self.puns = puns;
+        let content = content?;
         if planned.is_empty() {
             return Ok(0);
         }

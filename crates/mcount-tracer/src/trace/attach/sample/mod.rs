@@ -184,6 +184,8 @@ pub trait Observer {
     ///
     /// It can't be shown.
     fn complete(&mut self, progress: &Progress) -> io::Result<()>;
+    /// That failed at the end of a period. Another one has begun.
+    fn failed(&mut self, error: &io::Error);
 }
 
 /// How often calls are read that ended after their window.
@@ -315,12 +317,13 @@ impl Worker {
         sampler.look(self);
         let progress = self.progress(sampler);
         self.describe(sampler, &progress);
-        sampler.observer.complete(&progress)?;
+        let done = sampler.observer.complete(&progress);
         sampler.steering.begin();
+        sampler.watch.begin();
         let [missed, before] = sampler.missed;
         sampler.missed = [0, missed + before];
         sampler.began = Began::now();
-        Ok(())
+        done
     }
 
     /// The build IDs of modules, by their paths.
@@ -413,7 +416,10 @@ impl Worker {
                 }
             }
             if sampler.period.is_some() && now >= complete {
-                self.complete(sampler)?;
+                // A folder that is full today may have room tomorrow.
+                if let Err(error) = self.complete(sampler) {
+                    sampler.observer.failed(&error);
+                }
             }
             if Instant::now() >= until {
                 return Ok(if self.session.is_there() { Woken::Time } else { Woken::Gone });

@@ -28,6 +28,8 @@ const NEW: f64 = 0.1;
 const CROWDED: f64 = 0.02;
 /// The part of the cost that calls between windows may take.
 const WATCHING: f64 = 0.5;
+/// For so many seconds it may save up.
+const SAVED: f64 = 10.0;
 /// The part of the cost that windows may take even if idle probes take more than the rest.
 const WINDOWS: f64 = 0.25;
 /// One in so many windows has only some of the functions, on average: so that they call as many functions about as often, and
@@ -105,7 +107,10 @@ pub(super) struct Steering {
     /// This process's time when all calls of the last window had been read, and those of this one are about to be.
     own_then: f64,
     own_armed: f64,
-    began: Option<(Instant, f64)>,
+    /// Until when it's known what all of it has cost, and what that is.
+    paid: Option<(Instant, Total)>,
+    /// Seconds for which it has cost too much, or, below nothing, too little.
+    debt: f64,
     /// How many windows there were.
     windows: u64,
 }
@@ -182,7 +187,8 @@ impl Steering {
             then: Total::default(),
             own_then: 0.0,
             own_armed: 0.0,
-            began: None,
+            paid: None,
+            debt: 0.0,
             windows: 0,
         }
     }
@@ -190,10 +196,10 @@ impl Steering {
     /// A sample begins. What this process used before the first one is no window's.
     pub(super) fn begin(&mut self) {
         let own = own_time();
-        if self.began.is_none() {
-            self.began = Some((Instant::now(), own));
+        if self.paid.is_none() {
             self.own_then = own;
             self.total = Total::default();
+            self.paid = Some((Instant::now(), Total { own, ..self.total }));
         }
         self.then = Total { own, ..self.total };
     }
@@ -442,24 +448,37 @@ impl Steering {
         let shortest = if self.groups.is_busy(group) { SHORTEST } else { shortest };
         pace.length = pace.length.clamp(shortest, longest);
         self.paces.insert(group, pace);
-        let Some((began, own)) = self.began else { return };
+        if self.paid.is_none() {
+            return;
+        }
+        self.pay(load);
         // What a window takes, and how long it is, on average over the groups.
         let all = self.paces.values();
+        let [settle, _] = SETTLE;
         let sums = all.fold((0.0, 0.0), |(takes, length), pace| {
-            (takes + pace.of_calls(load) + pace.arming, length + pace.length)
+            (takes + pace.of_calls(load) + pace.arming, length + pace.length + settle)
         });
         let count = float(self.paces.len().max(1) as u64);
         let (takes, length) = (sums.0 / count, sums.1 / count);
-        let spent = self.recording(self.total) / load + own_time() - own;
         // What it may cost until now isn't quite what it has cost. The next few windows make up for that.
-        let cost = self.of_windows();
-        let debt = spent / cost - began.elapsed().as_secs_f64();
-        let steady = takes / cost;
-        let gap = (steady + debt / 4.0).max(steady / 2.0).max(length * 2.0);
+        let steady = takes / self.of_windows();
+        let gap = (steady + self.debt / 4.0).max(steady / 2.0).max(length * 2.0);
         // One window that was dear by chance doesn't end the sample.
         let most = self.gap * 2.0;
         let [shortest, longest, _] = GAPS;
         self.gap = gap.min(most).clamp(shortest, longest);
+    }
+
+    /// Notes what it has cost since the last time.
+    fn pay(&mut self, load: f64) {
+        let now = (Instant::now(), Total { own: own_time(), ..self.total });
+        let Some((then, paid)) = self.paid.replace(now) else { return };
+        let (now, total) = now;
+        let recording = float(total.calls - paid.calls) * self.call
+            + float(total.busy - paid.busy) * self.usual;
+        let spent = (recording / load + total.own - paid.own) / self.of_windows();
+        // A program that was idle all night isn't to pay for it in the morning.
+        self.debt = (self.debt + spent - (now - then).as_secs_f64()).max(-SAVED);
     }
 
     /// Chooses chances of functions: those that are called most often are armed less often, until windows aren't crowded.
@@ -522,6 +541,27 @@ mod tests {
         steering.total.calls = 1000;
         steering.begin();
         assert_eq!(steering.total.calls, 1000);
+    }
+
+    #[test]
+    fn it_saves_up_for_some_seconds() {
+        let mut steering = Steering::new(0.01, (1, Groups::new(1, 1)), 50e-9);
+        steering.begin();
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        steering.paid = Some((ago(5), Total { own: own_time(), ..Total::default() }));
+        steering.pay(1.0);
+        assert!((steering.debt + 5.0).abs() < 1.0, "{}", steering.debt);
+        steering.paid = Some((ago(3600), Total { own: own_time(), ..Total::default() }));
+        steering.pay(1.0);
+        assert!((steering.debt + SAVED).abs() < 1e-9);
+        // 50 ms of recording pay for 5 s, or for more if there's less for them.
+        steering.total.calls = 1_000_000;
+        steering.pay(1.0);
+        assert!((steering.debt + SAVED - 5.0).abs() < 1.0, "{}", steering.debt);
+        steering.set_idle(0.005);
+        steering.total.calls *= 2;
+        steering.pay(1.0);
+        assert!((steering.debt + SAVED - 15.0).abs() < 1.0, "{}", steering.debt);
     }
 
     #[test]

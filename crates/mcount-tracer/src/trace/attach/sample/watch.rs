@@ -93,6 +93,12 @@ impl Watch {
         [chosen, busy]
     }
 
+    /// Another period begins. Functions that were called too often may no longer be. Those that are watched go on being it.
+    pub(super) fn begin(&mut self) {
+        self.busy.clear();
+        self.windows.clear();
+    }
+
     /// All calls until now were seen. The functions that are watched no longer, so that there are at most so many calls in a second.
     pub(super) fn shed(&mut self, most: f64) -> BTreeSet<u32> {
         let mut shed = BTreeSet::new();
