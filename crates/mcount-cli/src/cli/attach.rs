@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
-The process needs no preparation but hooks: its program is compiled with -fpatchable-function-entry=5, \
+The process needs no preparation but hooks. --probe '*' makes them; or its program is compiled with -fpatchable-function-entry=5, \
 with -pg, with or without -mfentry, or with clang's -fxray-instrument. mcount traces all its threads, and the processes that it makes by fork \
 meanwhile, but no program that it executes and no library that it loads later. It also records library calls that \
 wait, and when threads are off the CPU; --plain leaves these out. Tracing ends with ^C, SIGTERM, --duration, --calls, or the \
@@ -50,7 +50,7 @@ pub(super) struct AttachArgs {
     /// Trace for this long, such as 5s or 2m
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     duration: Option<u64>,
-    /// Trace until there are about N calls, or a few more
+    /// Stop after about N calls, or a few more
     #[arg(long, value_name = "N", value_parser = super::options::number::<u64>)]
     calls: Option<u64>,
     #[command(flatten)]

@@ -28,7 +28,7 @@ pub(super) struct CallsArgs {
     /// Trace these functions even if they were compiled without hooks; '*@libssl*': all those of a library
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
     probe: Vec<String>,
-    /// Record these markers of <sys/sdt.h> (USDT) and their arguments, such as 'python:function__*' or
+    /// Record these markers of <sys/sdt.h> (USDT) and their arguments, on x86-64: 'python:function__*' or
     /// 'libstdcxx:throw@libstdc*'
     #[arg(long, value_name = "PATTERN", help_heading = "Which calls")]
     mark: Vec<String>,

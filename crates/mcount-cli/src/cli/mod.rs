@@ -99,7 +99,7 @@ const ERROR: u8 = 2;
 #[command(
     after_help = "@FILE stands for the arguments in FILE, quoted as for gcc. FILE may be -: standard input or output.\n\n\
                   Exit codes: 0 if all is well, 1 if the command found something, 2 if there \
-                  was an error in a file or in the command line."
+                  was an error; trace, cc and link have that of the program that they ran."
 )]
 struct Cli {
     /// When to use colours: auto (on a terminal, unless NO_COLOR is set), always or never
@@ -236,7 +236,10 @@ enum Command {
     Top(TopArgs),
     /// Estimate calls and times of a running process at a chosen cost
     #[cfg(can_trace)]
-    #[command(after_help = sample::HELP)]
+    #[command(
+        after_help = sample::HELP,
+        override_usage = "mcount sample [OPTIONS] PID\n       mcount sample [OPTIONS] --program NAME"
+    )]
     Sample(SampleArgs),
     /// Print the calls of a trace, or export them to other tools
     #[command(after_help = replay::HELP)]

@@ -17,7 +17,7 @@ pub(super) struct OptionArgs {
     /// Also record these sections; * matches any characters
     #[arg(long, value_name = "GLOB", help_heading = "Policy")]
     section: Vec<String>,
-    /// Exclude these sections; the calls in them become NOPs
+    /// Exclude these sections; record and cc make NOPs of the calls in them
     #[arg(long, value_name = "GLOB", help_heading = "Policy")]
     exclude_section: Vec<String>,
     /// Leave these functions alone

@@ -18,8 +18,8 @@ use std::time::{Duration, SystemTime};
 
 /// What `--help` says below the options.
 pub(super) const HELP: &str = "\
-mcount sample attaches as mcount attach does. It arms all chosen hooks for a few milliseconds, at random \
-moments, and counts the calls that begin then, with all their time. In between the program runs at full \
+mcount sample attaches as mcount attach does. It arms all chosen hooks at random moments, for a few \
+milliseconds each (a window), and counts the calls that begin then, with all their time. In between the program runs at full \
 speed. Functions that are called very often are armed in some windows only.
 
 Numbers are estimates for the whole time, and ± says how far the truth may be away, in 19 cases of 20. It \

@@ -364,7 +364,7 @@ fn max_size() -> Result<(), String> {
     let program = room.compile("gcc", &["-O1"], "busy-calls.c")?;
     let trace = room.path("trace.mcount");
     let options = ["--events", "syscalls:*", "--max-size", "4M"];
-    let ended = room.run("traced", tracer(&trace, &options).arg(&program).arg("20000"))?;
+    let ended = room.run("traced", tracer(&trace, &options).arg(&program).arg("100000"))?;
     let size = std::fs::metadata(&trace).map_err(|error| error.to_string())?.len();
     let is_said = ended.stderr.contains("later events aren't in the trace: it has no room");
     if size <= 4 << 20 && is_said { Ok(()) } else { Err(format!("{size} bytes, {ended:?}")) }

@@ -16,7 +16,7 @@ pub(crate) const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 pub(crate) type Check = fn() -> Result<(), String>;
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [(&str, Check); 12] = [
+    let rows: [(&str, Check); 13] = [
         ("sample::near-the-truth", || near_the_truth(&["1"], &["--duration", "2s"])),
         ("sample::threads-100", || near_the_truth(&["100", "2000"], &["--duration", "2s"])),
         ("sample::forks", || near_the_truth(&["1", "500", "1"], &["--duration", "2s"])),
@@ -26,6 +26,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("sample::killed", killed),
         ("sample::refused", refused),
         ("sample::rotated", rotated),
+        ("sample::rotated-folder-gone", folder_gone),
         ("sample::parquet", parquet),
         ("sample::program", program),
         ("sample::program-killed", program_killed),
@@ -354,6 +355,27 @@ fn is_written_when_killed(time: std::time::Duration) -> Result<bool, String> {
     code_is_as_in_file(&path, served.id())?;
     until("nobody traces it", || !is_traced(served.id()))?;
     Ok(written() == 1)
+}
+
+/// A file can't be written for some time: sampling goes on, and says what's lost.
+fn folder_gone() -> Result<(), String> {
+    let room = Room::new()?;
+    let (_, served) = counting(&room, &["1", "50"])?;
+    let folder = room.path("samples");
+    std::fs::create_dir(&folder).map_err(text)?;
+    let path = folder.join("kept.jsonl").display().to_string();
+    let mut child = sample(&room, &["--cost", "20%", "-o", &path, "--rotate", "1s"], served.id())?;
+    has_begun(&room)?;
+    std::fs::remove_dir(&folder).map_err(text)?;
+    let said = || std::fs::read_to_string(room.path("sample/stderr")).unwrap_or_default();
+    until("it says what's lost", || said().contains("this period is lost"))?;
+    std::fs::create_dir(&folder).map_err(text)?;
+    let is_any = || folder.read_dir().is_ok_and(|mut files| files.next().is_some());
+    until("there's a file", is_any)?;
+    kill_one(child.id().into(), Signal::SIGTERM);
+    let ended = room.wait("sample", &mut child)?;
+    let is_named = ended.stderr.contains("samples/kept-");
+    if ended.code == 0 && is_named { Ok(()) } else { Err(format!("{ended:?}")) }
 }
 
 /// A process that's sampled for no time has no file, and that's said.

@@ -183,7 +183,11 @@ impl Recorder {
                 let probes: Vec<&str> =
                     self.request.scope.probe.iter().map(Pattern::text).collect();
                 if !probes.is_empty() {
-                    return format!("{}: {}", name.display(), meant::nothing(&probes, [].iter()));
+                    return format!(
+                        "{}: {}",
+                        name.display(),
+                        meant::no_function(&probes, [].iter())
+                    );
                 }
                 advice::no_hooks(&name, &self.request.command)
             };

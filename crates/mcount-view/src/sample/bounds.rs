@@ -69,8 +69,9 @@ pub(super) struct Sums {
     open: u64,
     calls: f64,
     time: f64,
-    /// The parts of their threads' time that recording took, of all calls.
+    /// The parts of their threads' time that recording took, of calls that ended soon enough to tell, and these.
     slower: f64,
+    slower_calls: f64,
     /// Seconds that recording took within calls.
     recording: f64,
     /// Calls and time of calls that have ended.
@@ -120,13 +121,15 @@ impl Sums {
         self.time_weight += call * window * more.time;
     }
 
-    pub(super) fn add_slower(&mut self, calls: f64, weight: Weight) {
-        self.slower += weight.call * calls;
+    /// So many calls were made while recording took this part of their thread's time.
+    pub(super) fn add_slower(&mut self, calls: f64, part: f64, weight: Weight) {
+        self.slower += weight.call * calls * part;
+        self.slower_calls += weight.call * calls;
     }
 
     /// The part of their threads' time that recording took when it was called, at its usual cost.
     pub(super) fn slower(&self) -> f64 {
-        self.slower / self.calls
+        if self.slower_calls > 0.0 { self.slower / self.slower_calls } else { 0.0 }
     }
 
     /// What they say. Recording slows the program down as `slowed` says, and usually costs so many seconds a call.
@@ -160,6 +163,10 @@ impl Sums {
         let unsure = more_error / more;
         let unsure_time = cost.part * cost.unsure * within.max(usual / 2.0);
         let unsure_part = if per_call > 0.0 { unsure + unsure_time / per_call } else { unsure };
+        // Half of what recording a call costs is within it. How many others are within is only known of their mean.
+        let excess = (cost.part - 1.0) * usual / 2.0 * 1e9;
+        let percentiles = self.durations.percentiles([0.5, 0.9, 0.99]);
+        let percentiles = percentiles.map(|one| one.map(|one| f64::max(one - excess, 0.0)));
         let estimate = |value: f64, error: f64, unsure: f64, is_known: bool| Estimate {
             value,
             error: is_known.then(|| error.hypot(value * unsure)),
@@ -185,7 +192,7 @@ impl Sums {
                 is_timed,
             ),
             own: None,
-            percentiles: self.durations.percentiles([0.5, 0.9, 0.99]),
+            percentiles,
         }
     }
 }

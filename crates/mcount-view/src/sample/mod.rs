@@ -448,7 +448,7 @@ impl Sample {
             let recorded = by_thread.get(&thread).copied().unwrap_or(0);
             if let Some(weight) = kept.weight_of(function, &self.groups) {
                 let sums = self.functions.entry(function).or_default();
-                sums.add_slower(to_float(calls) * part(recorded), weight);
+                sums.add_slower(to_float(calls), part(recorded), weight);
             }
         }
         let all: u64 = by_thread.values().sum();

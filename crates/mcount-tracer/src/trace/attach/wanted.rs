@@ -31,7 +31,7 @@ pub(super) fn check(program: &Program, request: &Request) -> io::Result<()> {
     if program.hooks() == 0 && !scope.probe.is_empty() {
         let modules = program.modules.iter().flat_map(|module| &module.hooks);
         let probes: Vec<&str> = scope.probe.iter().map(Pattern::text).collect();
-        return Err(io::Error::other(meant::nothing(&probes, modules)));
+        return Err(io::Error::other(meant::no_function(&probes, modules)));
     }
     let untold = program.modules.iter().filter(|module| module.untold.is_some());
     let untold = untold.flat_map(Module::notes);

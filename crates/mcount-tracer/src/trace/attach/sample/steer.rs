@@ -454,9 +454,8 @@ impl Steering {
         self.pay(load);
         // What a window takes, and how long it is, on average over the groups.
         let all = self.paces.values();
-        let [settle, _] = SETTLE;
         let sums = all.fold((0.0, 0.0), |(takes, length), pace| {
-            (takes + pace.of_calls(load) + pace.arming, length + pace.length + settle)
+            (takes + pace.of_calls(load) + pace.arming, length + pace.length)
         });
         let count = float(self.paces.len().max(1) as u64);
         let (takes, length) = (sums.0 / count, sums.1 / count);

@@ -187,5 +187,14 @@ mod tests {
         watch.saw(1);
         assert_eq!(watch.shed(0.5), BTreeSet::new());
         assert_eq!(watch.all(), &BTreeSet::from([1, 2]));
+        // It may be another time in the next period.
+        let last = |watch: &mut Watch| {
+            (0..WINDOWS).map(|_| watch.choose(0, 1..=3, None, 1000.0)).last().unwrap()
+        };
+        let none = [BTreeSet::new(), BTreeSet::new()];
+        assert_eq!(last(&mut watch), none);
+        watch.begin();
+        assert_eq!(last(&mut watch), [BTreeSet::from([3]), BTreeSet::new()]);
+        assert_eq!(watch.all(), &BTreeSet::from([1, 2, 3]));
     }
 }
