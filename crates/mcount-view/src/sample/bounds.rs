@@ -132,6 +132,13 @@ impl Sums {
         if self.slower_calls > 0.0 { self.slower / self.slower_calls } else { 0.0 }
     }
 
+    /// Of the times of calls, in nanoseconds. Half of what recording a call costs is within it: so many seconds more than was taken off. How
+    /// many others are within is only known of their mean.
+    fn percentiles(&self, excess: f64) -> [Option<f64>; 3] {
+        let found = self.durations.percentiles([0.5, 0.9, 0.99]);
+        found.map(|one| one.map(|one| f64::max(one - excess * 1e9, 0.0)))
+    }
+
     /// What they say. Recording slows the program down as `slowed` says, and usually costs so many seconds a call.
     pub(super) fn row(&self, function: u32, all: &Windows, slowed: Slowed, usual: f64) -> Row {
         let Windows { count, weights, squares } = self.lots.of(all);
@@ -163,10 +170,6 @@ impl Sums {
         let unsure = more_error / more;
         let unsure_time = cost.part * cost.unsure * within.max(usual / 2.0);
         let unsure_part = if per_call > 0.0 { unsure + unsure_time / per_call } else { unsure };
-        // Half of what recording a call costs is within it. How many others are within is only known of their mean.
-        let excess = (cost.part - 1.0) * usual / 2.0 * 1e9;
-        let percentiles = self.durations.percentiles([0.5, 0.9, 0.99]);
-        let percentiles = percentiles.map(|one| one.map(|one| f64::max(one - excess, 0.0)));
         let estimate = |value: f64, error: f64, unsure: f64, is_known: bool| Estimate {
             value,
             error: is_known.then(|| error.hypot(value * unsure)),
@@ -192,7 +195,7 @@ impl Sums {
                 is_timed,
             ),
             own: None,
-            percentiles,
+            percentiles: self.percentiles((cost.part - 1.0) * usual / 2.0),
         }
     }
 }
