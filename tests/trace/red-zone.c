@@ -36,7 +36,7 @@ int main(void) {
     struct itimerval often = {{0, 100}, {0, 100}};
     signal(SIGPROF, handler);
     setitimer(ITIMER_PROF, &often, 0);
-    for (long n = 0; handled < 80; n++)
+    for (long n = 0; handled < 300; n++)
         for (long i = 0; i < 20000; i++)
             if (leaf(i + n) != 66 * (i + n))
                 wrong++;

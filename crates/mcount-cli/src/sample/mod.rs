@@ -166,9 +166,9 @@ impl Table {
         };
         let functions = counted(self.rows(progress).len(), "function", "functions");
         let what = format!("{}; {functions}", self.title(progress));
-        self.has_written = true;
         let Some(output) = &self.output else { return Ok(()) };
         output.write(progress.began, &bytes, &what)?;
+        self.has_written = true;
         self.lost(progress).iter().for_each(|lost| (output.say)(lost));
         Ok(())
     }

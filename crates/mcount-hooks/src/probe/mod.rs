@@ -110,7 +110,7 @@ pub struct Planner<'d> {
     resolvers: BTreeSet<u64>,
 }
 
-/// The functions of a file. It isn't known yet which of them can have probes: that takes several times as long.
+/// The functions of a file. It isn't known yet which of them can have probes: for that, all code is decoded.
 #[derive(Debug)]
 pub struct Outline<'d>(Planner<'d>);
 

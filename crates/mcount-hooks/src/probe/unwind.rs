@@ -16,8 +16,8 @@ const SIGN_STATE: Register = gimli::AArch64::RA_SIGN_STATE;
 
 type Entry<'d> = gimli::FrameDescriptionEntry<Slice<'d>>;
 
-/// Where rows are kept while they're computed. What gimli takes has room for the rules of 192 registers; copying that took a tenth of the
-/// time of a plan. No function has that many.
+/// Where rows are kept while they're computed. What gimli takes has room for the rules of 192 registers, and is copied for each row. A row
+/// with more than 64 can't be read.
 #[derive(Debug)]
 pub(super) struct Small;
 

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use object::elf;
 use object::pod;
 use object::read::elf::{FileHeader, SectionHeader};
-use object::{Endianness, LittleEndian};
+use object::{BigEndian, LittleEndian};
 use std::cell::OnceCell;
 
 /// A question about a file, written once for all classes and byte orders. [`open`] chooses the instance.
@@ -40,12 +40,12 @@ pub(crate) fn open<'d, V: Verb<'d>>(data: &'d [u8], verb: V) -> Result<V::Output
     Opened::new(data)?.ask(verb)
 }
 
-/// A file that was opened. Each kind has an instance of every [`Verb`]. The usual one has its own; the byte order of others is looked at
-/// when they're read, because two more instances make the crate compile for a third longer.
+/// A file that was opened, of one of the four classes and byte orders.
 pub(crate) enum Opened<'d> {
+    Little32(View<'d, elf::FileHeader32<LittleEndian>>),
+    Big32(View<'d, elf::FileHeader32<BigEndian>>),
     Little64(View<'d, elf::FileHeader64<LittleEndian>>),
-    Other64(View<'d, elf::FileHeader64<Endianness>>),
-    Any32(View<'d, elf::FileHeader32<Endianness>>),
+    Big64(View<'d, elf::FileHeader64<BigEndian>>),
 }
 
 impl<'d> Opened<'d> {
@@ -53,21 +53,21 @@ impl<'d> Opened<'d> {
     ///
     /// As [`open`].
     pub(crate) fn new(data: &'d [u8]) -> Result<Self> {
-        let (class, order) = identify(data)?;
-        let endian = if order == 1 { Endianness::Little } else { Endianness::Big };
-        Ok(match (class, endian) {
-            (1, _) => Self::Any32(View::new(data, endian)?),
-            (_, Endianness::Little) => Self::Little64(View::new(data, LittleEndian)?),
-            (_, Endianness::Big) => Self::Other64(View::new(data, endian)?),
+        Ok(match identify(data)? {
+            (1, 1) => Self::Little32(View::new(data, LittleEndian)?),
+            (1, _) => Self::Big32(View::new(data, BigEndian)?),
+            (_, 1) => Self::Little64(View::new(data, LittleEndian)?),
+            (_, _) => Self::Big64(View::new(data, BigEndian)?),
         })
     }
 
     /// Runs `verb` on the file.
     pub(crate) fn ask<V: Verb<'d>>(&self, verb: V) -> Result<V::Output> {
         match self {
+            Self::Little32(view) => run(view, verb),
+            Self::Big32(view) => run(view, verb),
             Self::Little64(view) => run(view, verb),
-            Self::Other64(view) => run(view, verb),
-            Self::Any32(view) => run(view, verb),
+            Self::Big64(view) => run(view, verb),
         }
     }
 }
