@@ -61,6 +61,8 @@ pub struct Table {
     /// The paths of modules.
     modules: Vec<String>,
     has_callers: bool,
+    /// Functions that are armed all the time.
+    always: BTreeSet<u32>,
     /// Callers are printed as well.
     shows_callers: bool,
     cost: f64,
@@ -99,6 +101,7 @@ impl Table {
             functions: BTreeMap::new(),
             modules: Vec::new(),
             has_callers: false,
+            always: BTreeSet::new(),
             shows_callers: false,
             cost: 0.0,
             sample: Sample::new(1, 0.0),
@@ -194,6 +197,7 @@ impl Table {
     fn reset(&mut self) {
         self.sample.begin_again(self.cost);
         self.sample.set_groups(self.functions.values().map(|named| (named.number, named.group)));
+        self.sample.set_always(&self.always, true);
         if !self.has_callers {
             self.sample.without_callers();
         }
@@ -269,11 +273,9 @@ impl Observer for Table {
         self.reset();
     }
 
-    fn regroup(&mut self, groups: &BTreeMap<u32, u32>) {
-        for (function, group) in groups {
-            if let Some(named) = self.functions.get_mut(function) {
-                named.group = *group;
-            }
+    fn regroup(&mut self, group_of: &dyn Fn(u32) -> u32) {
+        for named in self.functions.values_mut() {
+            named.group = group_of(named.number);
         }
         self.reset();
     }
@@ -294,6 +296,7 @@ impl Observer for Table {
             length: window.length,
             gap: window.gap,
             group: window.group,
+            groups: window.groups,
             chances: window.lots.iter().map(chance).collect(),
             thinned: window.thinned.map(thinned),
             likely: window.likely,
@@ -313,6 +316,12 @@ impl Observer for Table {
     }
 
     fn watch(&mut self, functions: &BTreeSet<u32>, since: Option<u64>) {
+        self.sample.set_always(functions, since.is_some());
+        if since.is_some() {
+            self.always.extend(functions);
+        } else {
+            self.always.retain(|one| !functions.contains(one));
+        }
         if let Some(slow) = &mut self.slow {
             slow.watch(functions, since);
         }

@@ -34,6 +34,7 @@ mod sample;
 mod sample_busy;
 mod sample_callers;
 mod sample_puns;
+mod sample_seldom;
 mod sample_slow;
 mod sanitizers;
 mod sizes;
@@ -93,7 +94,8 @@ fn main() -> ExitCode {
         .chain(sample_slow::tests())
         .chain(sample_callers::tests())
         .chain(sample_busy::tests())
-        .chain(sample_puns::tests());
+        .chain(sample_puns::tests())
+        .chain(sample_seldom::tests());
     let tests = tests.chain(control::tests()).chain(damaged::tests()).chain(off_cpu::tests());
     let tests = tests
         .chain(values::tests())

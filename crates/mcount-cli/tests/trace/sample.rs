@@ -72,7 +72,7 @@ pub(crate) fn sample(room: &Room, options: &[&str], process: u32) -> Result<Chil
 }
 
 /// Waits until it has begun.
-fn has_begun(room: &Room) -> Result<(), String> {
+pub(crate) fn has_begun(room: &Room) -> Result<(), String> {
     let said = || std::fs::read_to_string(room.path("sample/stderr")).unwrap_or_default();
     until("it samples", || said().contains("; ^C ends it"))
 }

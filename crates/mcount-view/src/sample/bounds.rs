@@ -6,7 +6,7 @@
 
 use super::batch::Batch;
 use super::durations::Durations;
-use super::load::Slowed;
+use super::load::{Recording, Slowed};
 use super::{Cell, Chance, Estimate, Row, Weight, deviation, to_float};
 use crate::compare::statistics::limit;
 
@@ -18,7 +18,8 @@ const ODDS: f64 = 0.05;
 /// Sums over the windows of a group.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Windows {
-    pub(super) count: u64,
+    /// Not below 0, but for differences.
+    pub(super) count: i64,
     pub(super) weights: f64,
     pub(super) squares: f64,
 }
@@ -29,6 +30,19 @@ impl Windows {
         self.weights += weight;
         self.squares += weight * weight;
     }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            weights: self.weights + other.weights,
+            squares: self.squares + other.squares,
+        }
+    }
+
+    pub(super) fn minus(self, other: Self) -> Self {
+        let Self { count, weights, squares } = other;
+        self.plus(Self { count: -count, weights: -weights, squares: -squares })
+    }
 }
 
 /// How the windows of a function differ from those of its group, if it isn't armed in every one.
@@ -36,7 +50,7 @@ impl Windows {
 pub(super) struct Lots {
     weights: f64,
     squares: f64,
-    absent: u64,
+    absent: i64,
 }
 
 impl Lots {
@@ -45,16 +59,12 @@ impl Lots {
         let own = if chance.is_armed { weight / chance.chance } else { 0.0 };
         self.weights += own - weight;
         self.squares += own * own - weight * weight;
-        self.absent += u64::from(!chance.is_armed);
+        self.absent += i64::from(!chance.is_armed);
     }
 
     /// Its windows, of all those of its group.
     pub(super) fn of(&self, all: &Windows) -> Windows {
-        Windows {
-            count: all.count.saturating_sub(self.absent),
-            weights: all.weights + self.weights,
-            squares: all.squares + self.squares,
-        }
+        all.plus(Windows { count: -self.absent, weights: self.weights, squares: self.squares })
     }
 }
 
@@ -71,6 +81,7 @@ pub(super) struct Sums {
     time: f64,
     /// The parts of their threads' time that recording took, of calls that ended soon enough to tell, and these.
     slower: f64,
+    slower_squares: f64,
     slower_calls: f64,
     /// Seconds that recording took within calls.
     recording: f64,
@@ -124,12 +135,16 @@ impl Sums {
     /// So many calls were made while recording took this part of their thread's time.
     pub(super) fn add_slower(&mut self, calls: f64, part: f64, weight: Weight) {
         self.slower += weight.call * calls * part;
+        self.slower_squares += weight.call * calls * part * part;
         self.slower_calls += weight.call * calls;
     }
 
     /// The part of their threads' time that recording took when it was called, at its usual cost.
-    pub(super) fn slower(&self) -> f64 {
-        if self.slower_calls > 0.0 { self.slower / self.slower_calls } else { 0.0 }
+    pub(super) fn slower(&self) -> Recording {
+        let calls = self.slower_calls.max(f64::MIN_POSITIVE);
+        let mean = self.slower / calls;
+        let variance = (self.slower_squares / calls - mean * mean).max(0.0);
+        Recording { mean, variance }
     }
 
     /// Of the times of calls, in nanoseconds. Half of what recording a call costs is within it: so many seconds more than was taken off. How
@@ -153,7 +168,7 @@ impl Sums {
         let rest = |sum: f64, square: f64, product: f64| {
             let mean = sum / weights;
             let rest = square - 2.0 * mean * product + mean * mean * squares;
-            bound(effective(sum, square)) * deviation(rest, weights, count)
+            bound(effective(sum, square)) * deviation(rest, weights, count.unsigned_abs())
         };
         // Recording within calls was taken for what it usually costs.
         let cost = slowed.cost(self.slower());

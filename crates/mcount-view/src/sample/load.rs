@@ -23,6 +23,26 @@ impl Load {
     }
 }
 
+/// The part of their threads' time that recording took when calls were made, at its usual cost, over these calls.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Recording {
+    pub(super) mean: f64,
+    pub(super) variance: f64,
+}
+
+impl Recording {
+    /// How many more calls there would be, for each, if it took so many times as much. Where it takes more, there are more calls for each that was
+    /// made, by more than in proportion (Taylor's theorem, to the second order).
+    fn more(self, times: f64) -> f64 {
+        let mean = (self.mean * times).min(BUSIEST);
+        let curve = self.variance * times * times / (1.0 - mean).powi(3);
+        more(mean) + curve.min(more(mean))
+    }
+}
+
+/// The part of a thread's time that recording can have taken at most.
+const BUSIEST: f64 = 0.98;
+
 /// How much recording slows the program down: as a part of what it would if all threads had less time for the rest by as much.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Slowed {
@@ -33,19 +53,19 @@ pub(super) struct Slowed {
 
 impl Slowed {
     /// How many times the calls there would be of those that threads made that were recorded for this part of their time, and how far that may be wrong.
-    pub(super) fn more(&self, recording: f64) -> (f64, f64) {
+    pub(super) fn more(&self, recording: Recording) -> (f64, f64) {
         let cost = self.cost(recording);
         let [least, most] = [(1.0 - cost.unsure).max(0.0), 1.0 + cost.unsure];
         let [slowed, slowed_least, slowed_most] = self.parts;
-        let more = |part: f64, times: f64| 1.0 + part * more(recording * cost.part * times);
+        let more = |part: f64, times: f64| 1.0 + part * recording.more(cost.part * times);
         let (more, least, most) =
             (more(slowed, 1.0), more(slowed_least, least), more(slowed_most, most));
         (more, (more - least).max(most - more))
     }
 
     /// What recording costs in such threads.
-    pub(super) fn cost(&self, recording: f64) -> Cost {
-        self.cost.of(recording)
+    pub(super) fn cost(&self, recording: Recording) -> Cost {
+        self.cost.of(recording.mean)
     }
 }
 
@@ -114,8 +134,6 @@ impl Loads {
 
 /// How many more calls, for each, a thread would make that is recorded for this part of its time.
 fn more(recording: f64) -> f64 {
-    /// The part of a thread's time that recording can have taken at most.
-    const BUSIEST: f64 = 0.98;
     let recording = recording.min(BUSIEST);
     recording / (1.0 - recording)
 }

@@ -13,6 +13,7 @@ mod batch;
 mod bounds;
 mod calibration;
 mod durations;
+mod groups;
 mod load;
 #[cfg(test)]
 mod observed;
@@ -32,10 +33,11 @@ pub use self::slow::Slow;
 use self::batch::{Alike, Batches};
 use self::bounds::Sums;
 use self::calibration::{Calibration, Measured};
+use self::groups::{Groups, Totals};
 use self::own::{Corrections, Own, Pairs};
 use foldhash::HashMap;
 use mcount_trace::Ended;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// A function that isn't armed in every window.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,6 +80,8 @@ pub struct Window {
     pub gap: f64,
     /// The group whose functions were armed, drawn among all groups.
     pub group: u32,
+    /// How many groups that were; 0 is 1.
+    pub groups: u32,
     /// Functions of the group that aren't armed in every window of it.
     pub chances: Vec<Chance>,
     /// Only some of them were armed.
@@ -136,10 +140,14 @@ impl Cell {
 /// A window whose calls may still end.
 #[derive(Debug)]
 struct Kept {
+    /// How many there were before.
+    number: u64,
     start: u64,
     end: u64,
     weight: Weight,
     group: u32,
+    /// How many groups it was drawn among.
+    times: f64,
     chances: Vec<Chance>,
     thinned: Option<Thinned>,
     likely: f64,
@@ -195,11 +203,8 @@ pub struct Sample {
     /// Windows and functions in `windows`.
     cells: usize,
     count: u64,
-    /// The groups of functions, and their members.
-    groups: HashMap<u32, u32>,
-    members: HashMap<u32, Vec<u32>>,
-    /// The windows of each group.
-    all: HashMap<u32, bounds::Windows>,
+    groups: Groups,
+    all: Totals,
     functions: HashMap<u32, Sums>,
     threads: HashMap<u32, Inside>,
     /// Calls that have ended since then.
@@ -233,9 +238,8 @@ impl Sample {
             windows: VecDeque::new(),
             cells: 0,
             count: 0,
-            groups: HashMap::default(),
-            members: HashMap::default(),
-            all: HashMap::default(),
+            groups: Groups::default(),
+            all: Totals::default(),
             functions: HashMap::default(),
             threads: HashMap::default(),
             batches: Batches::default(),
@@ -271,8 +275,17 @@ impl Sample {
     /// The groups of functions. Each window has one group, drawn by lot: to a function there are no other windows.
     pub fn set_groups(&mut self, groups: impl IntoIterator<Item = (u32, u32)>) {
         for (function, group) in groups {
-            self.groups.insert(function, group);
-            self.members.entry(group).or_default().push(function);
+            self.groups.add(function, group);
+        }
+    }
+
+    /// From the next window on, these functions are armed all the time, or no longer. That may depend on anything that has been seen.
+    pub fn set_always(&mut self, functions: &BTreeSet<u32>, is_always: bool) {
+        for function in self.groups.set_always(functions, is_always, self.count) {
+            self.all.change(function, &self.groups, is_always);
+            if let Some(own) = &mut self.own {
+                own.change(function, &self.groups, is_always);
+            }
         }
     }
 
@@ -299,10 +312,12 @@ impl Sample {
         self.settle();
         let seconds = self.seconds(window.length).max(f64::MIN_POSITIVE);
         let weight = Weight { window: window.gap, call: window.gap / seconds };
+        let number = self.count;
         self.count += 1;
-        self.all.entry(window.group).or_default().add(weight.window);
+        let groups = window.groups.max(1);
+        self.all.add(window.group, window.gap, groups);
         if let Some(own) = self.own.as_mut().filter(|_| window.thinned.is_none()) {
-            own.open(window.group, weight.window);
+            own.open(window.group, window.gap, groups);
         }
         self.adjust(&window);
         self.load.begin(window.load, window.gap);
@@ -310,10 +325,12 @@ impl Sample {
         let end = window.measured.saturating_add(self.ticks(window.load.elapsed));
         self.measured = (window.measured, end);
         self.windows.push_back(Kept {
+            number,
             start: window.start,
             end: window.start.saturating_add(window.length),
             weight,
             group: window.group,
+            times: groups.into(),
             chances: window.chances,
             thinned: window.thinned,
             likely: window.likely,
@@ -330,23 +347,27 @@ impl Sample {
 
     /// Notes which functions aren't armed in every window like this one.
     fn adjust(&mut self, window: &Window) {
-        for chance in &window.chances {
+        let weight = window.gap * f64::from(window.groups.max(1));
+        let by_lot = |chance: &&Chance| !self.groups.is_always(chance.function);
+        for chance in window.chances.iter().filter(by_lot) {
             let is_armed =
                 chance.is_armed && window.thinned.is_none_or(|one| one.has(chance.function));
             let whole = Chance { chance: chance.chance * window.likely, is_armed, ..*chance };
-            self.functions.entry(chance.function).or_default().lots.add(whole, window.gap);
+            self.functions.entry(chance.function).or_default().lots.add(whole, weight);
             if let Some(own) = self.own.as_mut().filter(|_| window.thinned.is_none()) {
-                own.adjust(*chance, window.gap);
+                own.adjust(*chance, weight);
             }
         }
         if window.likely >= 1.0 {
             return;
         }
-        for function in self.members.get(&window.group).into_iter().flatten().copied() {
-            if window.chances.iter().all(|chance| chance.function != function) {
+        for function in self.groups.members(window.group) {
+            if !self.groups.is_always(function)
+                && window.chances.iter().all(|chance| chance.function != function)
+            {
                 let is_armed = window.thinned.is_none_or(|thinned| thinned.has(function));
                 let chance = Chance { function, chance: window.likely, is_armed };
-                self.functions.entry(function).or_default().lots.add(chance, window.gap);
+                self.functions.entry(function).or_default().lots.add(chance, weight);
             }
         }
     }
@@ -394,8 +415,10 @@ impl Sample {
             if let Some(own) = self.own.as_mut().filter(|_| kept.thinned.is_none()) {
                 let before = Some(before).filter(|before| before.calls != 0.0);
                 // To own times there are no windows that have only some of the functions.
-                let weight = weight.times(kept.likely);
-                own.add(&mut kept.pairs, (alike, &more), (kept.group, before), weight);
+                let is_always = self.groups.was_always(alike.function, kept.number);
+                let weight = weight.times(if is_always { 1.0 } else { kept.likely });
+                let whole = kept.weight.window * kept.times;
+                own.add(&mut kept.pairs, (alike, &more), (kept.group, whole, before), weight);
             }
             self.cells += kept.len() - count;
         }
@@ -467,8 +490,9 @@ impl Sample {
             elapsed,
             is_thinned: kept.thinned.is_some(),
         };
-        let members = self.members.get(&kept.group).into_iter().flatten().copied();
-        let armed = members.filter(|one| kept.weight_of(*one, &self.groups).is_some());
+        let members = self.groups.members(kept.group);
+        let of_group = members.filter(|one| !self.groups.was_always(*one, kept.number));
+        let armed = of_group.filter(|one| kept.weight_of(*one, &self.groups).is_some());
         let calls = |function: u32| by_function.get(&function).copied().unwrap_or(0);
         self.calibration.add(&window, armed, calls);
     }
@@ -481,8 +505,7 @@ impl Sample {
         let own = self.own.as_ref().map(|own| own.of_callers(&by));
         let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
         let row = |(function, sums): (&u32, &Sums)| {
-            let group = self.groups.get(function).copied().unwrap_or(0);
-            let all = self.all.get(&group).copied().unwrap_or_default();
+            let all = self.all.of(*function, &self.groups);
             let row = sums.row(*function, &all, slowed, self.cost);
             // All time of what calls nothing is its own.
             let time = |own: &HashMap<u32, Estimate>| {
@@ -510,7 +533,7 @@ impl Sample {
     }
 
     /// The part of their threads' time that recording took when each function was called, at its usual cost.
-    fn recording(&self) -> HashMap<u32, f64> {
+    fn recording(&self) -> HashMap<u32, load::Recording> {
         let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
         seen.map(|(function, sums)| (*function, sums.slower())).collect()
     }
@@ -531,9 +554,12 @@ impl Kept {
         self.cells.len() + self.pairs.len()
     }
 
-    /// What a call of `function` counts for; nothing if it wasn't armed, or is armed all the time and belongs to another one of the groups.
-    fn weight_of(&self, function: u32, groups: &HashMap<u32, u32>) -> Option<Weight> {
-        if groups.get(&function).copied().unwrap_or(0) != self.group {
+    /// What a call of `function` counts for; nothing if it wasn't armed.
+    fn weight_of(&self, function: u32, groups: &Groups) -> Option<Weight> {
+        if groups.was_always(function, self.number) {
+            return Some(self.weight);
+        }
+        if groups.of(function) != self.group {
             return None;
         }
         if self.thinned.is_some_and(|thinned| !thinned.has(function)) {
@@ -546,7 +572,7 @@ impl Kept {
             }
             all *= chance.chance;
         }
-        Some(self.weight.times(1.0 / all))
+        Some(self.weight.times(self.times / all))
     }
 }
 

@@ -41,11 +41,11 @@ fn rate(client: Client, recording: f64) -> (f64, f64) {
     (rate, rate * work)
 }
 
-/// Functions of another group that are armed in all windows, and called in each request.
+/// Functions of another group that are armed all the time, and called in each request.
 const WATCHED: std::ops::Range<u32> = 100..104;
 
-/// The estimates of a sample as parts of the truth, with their errors. Every other window has the other group if some of its functions are
-/// watched.
+/// The estimates of a sample as parts of the truth, with their errors. Every other window has the other group if its functions are
+/// armed all the time.
 fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f64)>) {
     const WINDOWS: u64 = 200;
     const LENGTH: f64 = 0.002;
@@ -53,6 +53,9 @@ fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f6
     let mut sample = Sample::new(RATE, USUAL);
     sample.set_groups((0..FUNCTIONS).map(|function| (function, 0)));
     sample.set_groups(WATCHED.map(|function| (function, 1)));
+    if is_watching {
+        sample.set_always(&WATCHED.collect(), true);
+    }
     let count = if is_watching { 2 * WINDOWS } else { WINDOWS };
     for window in 0..count {
         let group = u32::from(is_watching && random.next() & 1 == 0);
@@ -77,7 +80,10 @@ fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f6
         let load = Load { used: used * LENGTH, elapsed: LENGTH };
         let (gap, chances) = (1.0, Vec::new());
         let measured = start;
-        sample.open(Window { measured, start, length, gap, group, chances, thinned, likely, load });
+        let groups = 1 + u32::from(is_watching);
+        let window =
+            Window { measured, start, length, gap, group, groups, chances, ..Window::default() };
+        sample.open(Window { thinned, likely, load, ..window });
         let requests = ticks(rate * LENGTH / 1e9 + random.part() / 1e9);
         for request in 0..requests {
             let start = start + length * request / requests.max(1);

@@ -9,7 +9,8 @@
 use super::batch::{Alike, Batch, Caller};
 use super::bounds::{FEWEST, Lots, Windows, bound};
 use super::calibration::Cost;
-use super::load::Slowed;
+use super::groups::{Groups, Totals};
+use super::load::{Recording, Slowed};
 use super::{Cell, Chance, Estimate, Weight, deviation};
 use foldhash::HashMap;
 
@@ -59,7 +60,7 @@ impl Series {
         let rest = self.square - 2.0 * mean * self.product + mean * mean * all.squares;
         let effective = self.absolute * self.absolute / self.square.max(f64::MIN_POSITIVE);
         let effective = effective.min(all.weights * all.weights / all.squares);
-        bound(effective) * deviation(rest, all.weights, all.count)
+        bound(effective) * deviation(rest, all.weights, all.count.unsigned_abs())
     }
 }
 
@@ -101,8 +102,7 @@ impl Pairs {
 /// What is known of all pairs.
 #[derive(Debug, Default)]
 pub(super) struct Own {
-    /// The windows of each group.
-    windows: HashMap<u32, Windows>,
+    windows: Totals,
     /// How those of a function differ from them that isn't armed in every one.
     lots: HashMap<u32, Lots>,
     /// All calls of a function, and those by each caller.
@@ -113,9 +113,14 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// A window of a group that has all of its functions.
-    pub(super) fn open(&mut self, group: u32, weight: f64) {
-        self.windows.entry(group).or_default().add(weight);
+    /// A window of a group that has all of its functions, which was drawn among `count`.
+    pub(super) fn open(&mut self, group: u32, gap: f64, count: u32) {
+        self.windows.add(group, gap, count);
+    }
+
+    /// From now on a function is armed all the time, or no longer.
+    pub(super) fn change(&mut self, function: u32, groups: &Groups, is_always: bool) {
+        self.windows.change(function, groups, is_always);
     }
 
     /// A function isn't armed in every window of its group.
@@ -125,23 +130,23 @@ impl Own {
 
     /// The windows of a function.
     fn windows_of(&self, function: u32, by: &Corrections<'_>) -> Option<Windows> {
-        let all = self.windows.get(&by.group(function))?;
-        let own = self.lots.get(&function).map_or(*all, |lots| lots.of(all));
+        let all = self.windows.of(function, by.groups);
+        let own = self.lots.get(&function).map_or(all, |lots| lots.of(&all));
         Some(own).filter(|own| own.weights > 0.0)
     }
 
-    /// Calls have ended that began in a window of this group, which had those in `cell` of the function.
+    /// Calls have ended that began in a window of this group, which counts for `whole` and had those in `cell` of the function.
     pub(super) fn add(
         &mut self,
         pairs: &mut Pairs,
         (alike, more): (Alike, &Batch),
-        (group, cell): (u32, Option<Cell>),
+        (group, whole, cell): (u32, f64, Option<Cell>),
         weight: Weight,
     ) {
         let Alike { caller, function, .. } = alike;
         let mut add = |function: u32, more: f64| {
             let own = pairs.own.get(&function).copied();
-            self.joint.entry((function, group)).or_default().add(own, more, weight.window);
+            self.joint.entry((function, group)).or_default().add(own, more, whole);
             *pairs.own.entry(function).or_default() += more;
         };
         let is_joint = !self.lots.contains_key(&function);
@@ -165,22 +170,18 @@ impl Own {
 pub(super) struct Corrections<'c> {
     pub(super) slowed: Slowed,
     /// The group of each function.
-    pub(super) groups: &'c HashMap<u32, u32>,
+    pub(super) groups: &'c Groups,
     /// The part of their threads' time that recording took when the function was called, at its usual cost.
-    pub(super) recording: &'c HashMap<u32, f64>,
+    pub(super) recording: &'c HashMap<u32, Recording>,
 }
 
 impl Corrections<'_> {
-    fn group(&self, function: u32) -> u32 {
-        self.groups.get(&function).copied().unwrap_or(0)
-    }
-
     fn more(&self, function: u32) -> (f64, f64) {
         self.recording.get(&function).map_or((1.0, 0.0), |part| self.slowed.more(*part))
     }
 
     fn cost(&self, function: u32) -> Cost {
-        self.slowed.cost(self.recording.get(&function).copied().unwrap_or(0.0))
+        self.slowed.cost(self.recording.get(&function).copied().unwrap_or_default())
     }
 }
 
@@ -255,9 +256,9 @@ impl Own {
             own.recording -= part.recording;
         }
         for ((function, group), one) in &self.joint {
-            let Some(all) = self.windows.get(group) else { continue };
+            let all = self.windows.of_group(*group);
             let square = squares.entry(*function).or_insert(Some(0.0));
-            *square = square.map(|square| square + one.error(all).powi(2));
+            *square = square.map(|square| square + one.error(&all).powi(2));
         }
         let estimate = |(function, part): (u32, Part)| {
             let ((more, more_error), cost) = (by.more(function), by.cost(function));

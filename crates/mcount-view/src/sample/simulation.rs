@@ -6,6 +6,7 @@ use super::random::{Random, are_heads};
 use super::{Called, Chance, Estimate, Load, Row, Sample, Thinned, Window, to_float};
 use crate::compare::{By, Rule, Sampled, compare_samples};
 use mcount_trace::Ended;
+use std::collections::BTreeSet;
 
 /// Ticks in a second.
 const RATE: u64 = 10_000_000;
@@ -122,6 +123,9 @@ enum Manner {
     ByLot,
     /// A window has one of two groups.
     InGroups,
+    /// So does it, but the first function is armed all the time, the second one until it has been called some times in windows, and the third one
+    /// between two such times.
+    Always,
     /// Every other window has half of the functions, or a quarter, and some are armed by lot.
     Thinned,
     /// Calls before the window count, too: that's wrong.
@@ -144,13 +148,61 @@ fn lots(random: &mut Random, manner: Manner) -> Vec<Chance> {
     lots.iter().map(draw).collect()
 }
 
+/// Functions that are armed all the time.
+#[derive(Default)]
+struct Always {
+    functions: BTreeSet<u32>,
+    /// Calls in windows that each function has had.
+    calls: [u64; 4],
+    is_changing: bool,
+}
+
+impl Always {
+    fn new(sample: &mut Sample, manner: Manner) -> Self {
+        let mut always = Self { is_changing: manner == Manner::Always, ..Self::default() };
+        if always.is_changing {
+            always.set(sample, 0, true);
+            always.set(sample, 1, true);
+        }
+        always
+    }
+
+    fn has(&self, function: u32) -> bool {
+        self.functions.contains(&function)
+    }
+
+    fn set(&mut self, sample: &mut Sample, function: u32, is_always: bool) {
+        if is_always {
+            self.functions.insert(function)
+        } else {
+            self.functions.remove(&function)
+        };
+        sample.set_always(&BTreeSet::from([function]), is_always);
+    }
+
+    /// A window has had calls of these functions.
+    fn saw(&mut self, sample: &mut Sample, seen: &[u32]) {
+        if !self.is_changing {
+            return;
+        }
+        for function in seen {
+            self.calls[*function as usize] += 1;
+        }
+        let [_, second, third, _] = self.calls;
+        self.set(sample, 1, second < 1000);
+        self.set(sample, 2, (200..600).contains(&third));
+    }
+}
+
 /// What a sample says that was made with this seed.
 fn sample(stream: &Stream, seed: u64, manner: Manner) -> (Vec<Row>, Vec<Called>) {
     const LENGTH: f64 = 0.004;
     let mut random = Random(seed);
     let mut sample = Sample::new(RATE, 0.0);
-    let group_of = |function| group_of(function) * u32::from(manner == Manner::InGroups);
+    let has_groups = matches!(manner, Manner::InGroups | Manner::Always);
+    let group_of = |function| group_of(function) * u32::from(has_groups);
     sample.set_groups([0, 1, 2, 3].map(|function| (function, group_of(function))));
+    let mut always = Always::new(&mut sample, manner);
     let (mut now, mut gap, mut usual) = (0.0, 0.15, 0.0);
     let mut begun: Vec<Ended> = Vec::new();
     loop {
@@ -170,27 +222,32 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> (Vec<Row>, Vec<Called>)
         let thinned = is_thinned.then_some(Thinned { seed, halvings, has: are_heads });
         let part = if manner == Manner::Thinned { 0.5 } else { 0.0 };
         let likely = 1.0 - part * (1.0 - 0.5_f64.powi(halvings.cast_signed()));
-        let is_second = manner == Manner::InGroups && random.part() < 0.5;
+        let is_second = has_groups && random.part() < 0.5;
         let is_armed = |call: &&Ended| {
-            group_of(call.function) == u32::from(is_second)
+            let is_of_group = group_of(call.function) == u32::from(is_second);
+            (is_of_group || always.has(call.function))
                 && thinned.is_none_or(|thinned| thinned.has(call.function))
                 && chances.iter().all(|chance| chance.function != call.function || chance.is_armed)
         };
         let early = length / 8 * u64::from(manner == Manner::Wrong);
         let new = stream.between(start - early.min(start), start + length);
-        let (count, new) = (new.len(), new.iter().filter(is_armed));
-        begun.extend(new.map(|call| Ended { start: call.start.max(start), ..*call }));
+        let new: Vec<&Ended> = new.iter().filter(is_armed).collect();
+        let count = new.len();
+        let seen: Vec<u32> = new.iter().map(|call| call.function).collect();
+        begun.extend(new.into_iter().map(|call| Ended { start: call.start.max(start), ..*call }));
         sample.open(Window {
             measured: start,
             start,
             length,
             gap,
             group: u32::from(is_second),
+            groups: 1 + u32::from(has_groups),
             chances,
             thinned,
             likely,
             load: Load::default(),
         });
+        always.saw(&mut sample, &seen);
         if manner == Manner::Steered {
             usual += 0.1 * (to_float(count as u64) - usual);
             gap = 0.1 + 0.05 * usual.min(4.0);
@@ -253,9 +310,14 @@ fn cover(stream: &Stream, manner: Manner, repetitions: u64) -> Cover {
 fn intervals_hold_the_truth_as_often_as_they_say() {
     for (seed, threads, busy) in [(1, 4, 0.0005), (2, 1, 0.0002)] {
         let stream = Stream::new(seed, threads, busy);
-        for manner in
-            [Manner::Plain, Manner::Steered, Manner::ByLot, Manner::InGroups, Manner::Thinned]
-        {
+        for manner in [
+            Manner::Plain,
+            Manner::Steered,
+            Manner::ByLot,
+            Manner::InGroups,
+            Manner::Thinned,
+            Manner::Always,
+        ] {
             let Cover { held, worst } = cover(&stream, manner, 600);
             let is_right = held.iter().all(|part| (0.93..=0.97).contains(part));
             assert!(is_right && worst < 3.5, "{seed} {manner:?}: {held:?}, {worst}");
@@ -298,6 +360,7 @@ fn recording_does_not_count() {
                 length,
                 gap: 1.0,
                 group: 0,
+                groups: 1,
                 chances,
                 thinned: None,
                 likely: 1.0,

@@ -4,10 +4,8 @@
 //! the same windows seem to take longer, and there are few windows. So such functions have groups of their own, with short windows. They're
 //! chosen before the first window, so that biases no estimate.
 
-use super::super::sites::Switch;
 use super::random::Random;
 use foldhash::HashMap;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// So many functions are armed in a window at most, on average. Arming one takes some microseconds, in which the others are already recorded.
@@ -34,14 +32,17 @@ impl Groups {
 
     /// The same, except that the busiest functions are in groups of their own: as many as it takes until the others have no more calls in a
     /// second than `room` for each group. If that would be too many groups, each has more.
+    ///
+    /// What isn't called is armed all the time, so the others are in as few groups as have room for them.
     pub(super) fn apart(&self, mut rates: Vec<(f64, u32)>, room: f64) -> Self {
+        let usual = Self::new(rates.len(), self.seed).usual;
         rates.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
         let sum: f64 = rates.iter().map(|(rate, _)| rate).sum();
         let room = room.max(sum / BUSY);
         let (mut left, mut busy) = (sum, HashMap::default());
-        let (mut group, mut filled) = (self.usual, 0.0);
+        let (mut group, mut filled) = (usual, 0.0);
         for (rate, function) in rates {
-            if left <= room * f64::from(self.usual) {
+            if left <= room * f64::from(usual) {
                 break;
             }
             left -= rate;
@@ -52,8 +53,8 @@ impl Groups {
             filled += rate;
             busy.insert(function, group);
         }
-        let all = if busy.is_empty() { self.usual } else { group + 1 };
-        Self { all, busy: Arc::new(busy), ..*self }
+        let all = if busy.is_empty() { usual } else { group + 1 };
+        Self { usual, all, busy: Arc::new(busy), ..*self }
     }
 
     /// How many there are.
@@ -74,20 +75,6 @@ impl Groups {
     pub(super) fn is_busy(&self, group: u32) -> bool {
         group >= self.usual
     }
-
-    /// The busiest functions, and their groups.
-    pub(super) fn busy(&self) -> BTreeMap<u32, u32> {
-        self.busy.iter().map(|(function, group)| (*function, *group)).collect()
-    }
-
-    /// Hooks by their groups.
-    pub(super) fn split(&self, switches: Vec<Switch>) -> BTreeMap<u32, Vec<Switch>> {
-        let mut groups: BTreeMap<u32, Vec<Switch>> = BTreeMap::new();
-        for switch in switches {
-            groups.entry(self.of(switch.function)).or_default().push(switch);
-        }
-        groups
-    }
 }
 
 #[cfg(test)]
@@ -103,9 +90,9 @@ mod tests {
         assert_eq!([of(4), of(2), of(3), of(5)], [(1, true), (2, true), (3, true), (3, true)]);
         // The others have room enough in one group.
         assert!([1, 6, 7].into_iter().all(|function| of(function) == (groups.of(function), false)));
-        assert_eq!((groups.count(), apart.count(), apart.busy().len()), (1, 4, 4));
+        assert_eq!((groups.count(), apart.count(), apart.busy.len()), (1, 4, 4));
         let same = groups.apart(rates, 1e7);
-        assert!((same.count(), same.busy().len()) == (1, 0));
+        assert!((same.count(), same.busy.len()) == (1, 0));
         assert!(!same.is_busy(same.of(4)));
     }
 

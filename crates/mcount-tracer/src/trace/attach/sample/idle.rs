@@ -3,13 +3,12 @@
 //! Windows tell which ones these are. At the start, each group has a short one that isn't in the sample. Threads stop for each change, so there
 //! are few later: after 4, 8, 16 windows, and so on.
 
-use super::super::sites::Switch;
 use super::super::worker::Worker;
 use super::Sampler;
 use super::steer::{self, Steering};
 use super::window::{Armed, Window};
 use crate::trace::processor;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -68,18 +67,14 @@ impl Idle {
 
 impl Sampler {
     /// Finds out how often functions are called. Nothing of it is in the sample.
-    pub(super) fn glance(
-        &mut self,
-        worker: &Worker,
-        switches: &BTreeMap<u32, Vec<Switch>>,
-    ) -> io::Result<()> {
+    pub(super) fn glance(&mut self, worker: &Worker) -> io::Result<()> {
         for group in 0..self.steering.groups.count() {
             if worker.pauses.told.to_end() || !worker.session.is_there() {
                 return Ok(());
             }
             let drawn = self.steering.whole(group);
             let armed = Armed::of(&self.steering.groups, &drawn, &self.watch);
-            let of_group = switches.get(&group).map(Vec::as_slice).unwrap_or_default();
+            let of_group = self.hooks.of_group(group);
             let window = Window::open(worker, of_group, armed, steer::own_time())?;
             std::thread::sleep(window.end(GLANCE).saturating_duration_since(Instant::now()));
             let mut closed = window.close(worker, of_group, GLANCE)?;
@@ -172,10 +167,10 @@ mod tests {
         // 1.4 million calls of 3.5 ns are 4.9 ms of half a second.
         let calls = idle.calls(&steering, |function| function == 3);
         assert!((calls - 1.4e6).abs() < 1.0);
-        let all = steering.room_to_watch();
+        let all = steering.room_to_watch(true);
         for (part, left) in [(0.004, 0.6), (0.009, 0.25), (0.5, 0.25)] {
             steering.set_idle(part);
-            assert!((steering.room_to_watch() / all - left).abs() < 1e-9);
+            assert!((steering.room_to_watch(true) / all - left).abs() < 1e-9);
         }
     }
 

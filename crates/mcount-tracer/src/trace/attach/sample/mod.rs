@@ -6,6 +6,7 @@
 
 mod callers;
 mod groups;
+mod hooks;
 mod idle;
 mod random;
 mod steer;
@@ -15,6 +16,7 @@ mod window;
 pub use self::callers::Caller;
 use self::callers::Callers;
 use self::groups::Groups;
+use self::hooks::Hooks;
 pub use self::idle::IDLE_PROBE;
 use self::idle::Idle;
 pub use self::steer::Thinned;
@@ -22,7 +24,6 @@ use self::steer::{Drawn, Steering};
 use self::watch::Watch;
 use self::window::{Armed, Window};
 use super::block::processes_with;
-use super::sites::Switch;
 use super::worker::{Worker, handle, inner_id};
 use crate::files;
 use crate::trace::budget::{self, Budget};
@@ -32,7 +33,7 @@ use crate::trace::save;
 use crate::words::hex;
 use mcount_trace::{Ended, Follower, Trace};
 use nix::libc;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -109,6 +110,8 @@ pub struct Opened {
     pub gap: f64,
     /// The number of its group, which was drawn among all of them.
     pub group: u32,
+    /// How many groups there were.
+    pub groups: u32,
     /// Functions of the group that aren't armed in every window of it.
     pub lots: Vec<Lot>,
     /// Only some of the functions were armed.
@@ -154,8 +157,8 @@ pub struct Progress {
 pub trait Observer {
     /// It begins.
     fn begin(&mut self, sampled: Sampled);
-    /// These functions have other groups than it was said. There has been no window yet.
-    fn regroup(&mut self, groups: &BTreeMap<u32, u32>);
+    /// Functions have other groups than it was said. There has been no window yet.
+    fn regroup(&mut self, group_of: &dyn Fn(u32) -> u32);
     /// A window has closed.
     fn open(&mut self, window: Opened);
     /// A call has ended that may have begun in a window, and who made it, if that's known. Those of a thread come in the order of their ends.
@@ -188,8 +191,8 @@ pub trait Observer {
     fn failed(&mut self, error: &io::Error);
 }
 
-/// How often calls are read that ended after their window.
-const STALE: Duration = Duration::from_millis(500);
+/// How often calls are read that ended after their window, and those of functions that are armed all the time.
+const STALE: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(200)];
 /// Chunks that are read at once: all of a ring.
 const CHUNKS: usize = 256;
 
@@ -198,6 +201,7 @@ struct Sampler {
     observer: Box<dyn Observer>,
     steering: Steering,
     watch: Watch,
+    hooks: Hooks,
     idle: Idle,
     callers: Callers,
     /// The numbers of all functions.
@@ -294,6 +298,7 @@ impl Worker {
             observer,
             steering: Steering::new(sampling.cost, (sampling.seed, groups), cost),
             watch: Watch::new(sampling.has_watch),
+            hooks: Hooks::default(),
             idle: Idle::of(probes),
             callers,
             functions: numbers,
@@ -336,14 +341,12 @@ impl Worker {
 
     fn sample_by(&mut self, sampler: &mut Sampler, ends: (&File, &OwnedFd)) -> io::Result<()> {
         let deadline = self.request.duration.map(|duration| Instant::now() + duration);
-        let mut switches = sampler.steering.groups.split(self.session.switches()?);
         // What was called until all were idle is in no window.
         sampler.look(self);
-        sampler.glance(self, &switches)?;
+        sampler.hooks = sampler.find_hooks(self)?;
+        sampler.glance(self)?;
         sampler.free_first(self)?;
-        sampler.steering.set_apart();
-        sampler.observer.regroup(&sampler.steering.groups.busy());
-        switches = sampler.steering.groups.split(self.session.switches()?);
+        sampler.set_apart(self)?;
         sampler.steering.begin();
         let mut end = Instant::now();
         let mut rest = Rest::begin(self);
@@ -361,8 +364,8 @@ impl Worker {
                 return self.rest(sampler, ends, deadline).map(|_| ());
             }
             sampler.steering.outside(rest.end(self));
-            let of_group = switches.get(&group).map(Vec::as_slice).unwrap_or_default();
             let armed = Armed::of(&sampler.steering.groups, &drawn, &sampler.watch);
+            let of_group = sampler.hooks.of_group(group);
             let mut window = Window::open(self, of_group, armed, sampler.slept)?;
             end = window.end(length);
             let mut woken = self.wait_until(ends, window.settled());
@@ -371,15 +374,16 @@ impl Worker {
                 woken = self.wait_until(ends, end);
             }
             let closed = window.close(self, of_group, length)?;
-            let closed = Opened { lots: drawn.lots.clone(), ..closed };
+            let groups = sampler.steering.groups.count();
+            let closed = Opened { lots: drawn.lots.clone(), groups, ..closed };
             rest = Rest::begin(self);
             if woken != Woken::Time || !self.session.is_there() {
                 return Ok(());
             }
             sampler.take(self, closed, &drawn);
-            sampler.choose_watched(self, group, &switches)?;
+            sampler.choose_watched(self, group)?;
             if sampler.free_idle(self)? {
-                switches = sampler.steering.groups.split(self.session.switches()?);
+                sampler.hooks = sampler.find_hooks(self)?;
             }
         }
     }
@@ -395,7 +399,7 @@ impl Worker {
             let interval = sampler.observer.interval();
             let show = interval.map_or(until, |interval| sampler.shown + interval);
             let complete = sampler.period.map_or(until, |period| sampler.began.instant + period);
-            let next = until.min(show).min(complete).min(sampler.looked + STALE);
+            let next = until.min(show).min(complete).min(sampler.looked + sampler.stale());
             let is_early = next > Instant::now();
             let woken = self.wait_until(ends, next);
             if is_early {
@@ -405,8 +409,9 @@ impl Worker {
                 return Ok(woken);
             }
             let now = Instant::now();
-            if now >= sampler.looked + STALE {
+            if now >= sampler.looked + sampler.stale() {
                 sampler.look(self);
+                sampler.shed(self)?;
             }
             if interval.is_some() && now >= show {
                 sampler.shown = now;
@@ -522,32 +527,10 @@ impl Sampler {
         }
     }
 
-    /// Chooses which functions are armed until the next window, too, and has them so. A window of this group was the last one.
-    fn choose_watched(
-        &mut self,
-        worker: &Worker,
-        group: u32,
-        switches: &BTreeMap<u32, Vec<Switch>>,
-    ) -> io::Result<()> {
-        if !self.watch.is_wanted() {
-            return Ok(());
-        }
-        let groups = self.steering.groups.clone();
-        let most = self.steering.room_to_watch();
-        let shed = self.watch.shed(most);
-        let functions = self.functions.iter().copied().filter(|one| groups.of(*one) == group);
-        let rates = self.steering.rates(group);
-        let [chosen, mut busy] = self.watch.choose(group, functions, rates, most);
-        for (functions, is_on) in [(&shed, false), (&chosen, true)] {
-            watch::switch(worker, (&groups, switches), functions, is_on)?;
-        }
-        busy.extend(&shed);
-        for (functions, since) in [(busy, None), (chosen, Some(worker.trace.ticks()))] {
-            if !functions.is_empty() {
-                self.observer.watch(&functions, since);
-            }
-        }
-        Ok(())
+    /// After so long it's time to look.
+    fn stale(&self) -> Duration {
+        let [usual, watching] = STALE;
+        if self.watch.all().is_empty() { usual } else { watching }
     }
 
     /// Reads what is new.

@@ -26,8 +26,8 @@ const NEW: f64 = 0.1;
 /// The part of the program's processor time that recording may take within windows. What it takes is corrected for, but not exactly: with ten
 /// times as much, calls of redis that have others within seemed to take twice as long as they do.
 const CROWDED: f64 = 0.02;
-/// The part of the cost that calls between windows may take.
-const WATCHING: f64 = 0.5;
+/// The part of the cost that calls between windows may take: usually, and if slow ones are wanted.
+const WATCHING: [f64; 2] = [0.1, 0.5];
 /// For so many seconds it may save up.
 const SAVED: f64 = 10.0;
 /// The part of the cost that windows may take even if idle probes take more than the rest.
@@ -256,9 +256,11 @@ impl Steering {
     }
 
     /// How many calls in a second may be recorded besides those of windows.
-    pub(super) fn room_to_watch(&self) -> f64 {
+    pub(super) fn room_to_watch(&self, is_wanted: bool) -> f64 {
+        let [usual, wanted] = WATCHING;
+        let part = if is_wanted { wanted } else { usual };
         // Recording a call costs the program that, and reading it this process.
-        self.of_windows() * WATCHING / (self.call / self.load.max(0.01) + self.call)
+        self.of_windows() * part / (self.call / self.load.max(0.01) + self.call)
     }
 
     /// How long the next gap is.

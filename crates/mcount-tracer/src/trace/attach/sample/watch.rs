@@ -1,28 +1,35 @@
-//! Functions that are armed between windows, too, so that none of their slow calls is missed.
+//! Functions that are armed between windows, too: those that are called so seldom that all their calls together cost less than arming them in
+//! each window of a group does.
 //!
-//! That's for functions that are called so seldom that all their calls together cost little. Which ones these are, windows tell first. From
-//! then on all their calls are known, and those that turn out to be called too often are armed in windows alone, for good.
+//! A program has thousands of functions that it never calls. The first ones to be watched are those of which the glances at the start saw no call.
+//! If slow calls are wanted, windows tell which others are called seldom. From then on all calls of these are known, and functions
+//! that turn out to be called too often are armed in windows alone, for good.
 
-use super::super::sites::{Switch, flip};
 use super::super::worker::Worker;
-use super::groups::Groups;
-use foldhash::HashMap;
-use std::collections::{BTreeMap, BTreeSet};
+use super::Sampler;
+use super::hooks::Hooks;
+use foldhash::{HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// So many windows of a group tell how often its functions are called.
 const WINDOWS: u32 = 3;
 /// For so long calls are counted, at least, before it's decided that they are too many.
 const LONG_ENOUGH: Duration = Duration::from_millis(100);
+/// Of a program that makes more processes than these, nothing is armed between windows: each of its processes would have all of it, and has to be
+/// looked for.
+const PROCESSES: usize = 8;
 
 /// Which functions are watched, if any are to be.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
+    /// Slow calls are wanted, of as many functions as can be.
     is_wanted: bool,
     /// Windows that each group has had.
     windows: HashMap<u32, u32>,
-    watched: BTreeSet<u32>,
+    watched: Arc<HashSet<u32>>,
     /// Functions that are called too often.
     busy: BTreeSet<u32>,
     /// Calls in a second of watched functions, as far as it's known.
@@ -46,8 +53,18 @@ impl Watch {
     }
 
     /// The functions that are watched.
-    pub(super) fn all(&self) -> &BTreeSet<u32> {
+    pub(super) fn all(&self) -> &Arc<HashSet<u32>> {
         &self.watched
+    }
+
+    /// These are watched from the start on.
+    pub(super) fn begin_with(&mut self, functions: &BTreeSet<u32>) {
+        Arc::make_mut(&mut self.watched).extend(functions);
+    }
+
+    /// The process has made so many others. Is that too many?
+    pub(super) fn is_given_up(&self, processes: usize) -> bool {
+        !self.is_wanted && processes > PROCESSES
     }
 
     /// A call has ended.
@@ -88,7 +105,7 @@ impl Watch {
             self.rates.insert(function, rate);
             chosen.insert(function);
         }
-        self.watched.extend(&chosen);
+        Arc::make_mut(&mut self.watched).extend(&chosen);
         self.busy.extend(&busy);
         [chosen, busy]
     }
@@ -106,48 +123,95 @@ impl Watch {
         if elapsed < LONG_ENOUGH {
             return shed;
         }
-        for (function, rate) in &mut self.rates {
-            let calls = self.counts.get(function).copied().unwrap_or(0);
-            *rate = super::random::float(calls) / elapsed.as_secs_f64();
+        self.rates.values_mut().for_each(|rate| *rate = 0.0);
+        for (function, calls) in self.counts.drain() {
+            self.rates.insert(function, super::random::float(calls) / elapsed.as_secs_f64());
         }
-        self.counts.clear();
         self.since = Some(Instant::now());
         let mut sum: f64 = self.rates.values().sum();
-        while sum > most
-            && let Some((function, rate)) = self.busiest()
-        {
+        if sum <= most {
+            return shed;
+        }
+        let mut rates: Vec<(f64, u32)> = self.rates.iter().map(|one| (*one.1, *one.0)).collect();
+        rates.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(other.1.cmp(&one.1)));
+        for (rate, function) in rates {
+            if sum <= most {
+                break;
+            }
             sum -= rate;
             self.rates.remove(&function);
-            self.watched.remove(&function);
+            Arc::make_mut(&mut self.watched).remove(&function);
             self.busy.insert(function);
             shed.insert(function);
         }
         shed
     }
 
-    fn busiest(&self) -> Option<(u32, f64)> {
-        let rates = self.rates.iter().map(|(function, rate)| (*function, *rate));
-        rates.max_by(|one, other| one.1.total_cmp(&other.1).then(one.0.cmp(&other.0)))
+    /// Nothing is watched any longer. What was.
+    pub(super) fn end(&mut self) -> BTreeSet<u32> {
+        self.rates.clear();
+        std::mem::take(&mut *Arc::make_mut(&mut self.watched)).into_iter().collect()
     }
 }
 
-/// Switches the hooks of these functions on or off, wherever they are.
-pub(super) fn switch(
-    worker: &Worker,
-    (groups, switches): (&Groups, &BTreeMap<u32, Vec<Switch>>),
-    functions: &BTreeSet<u32>,
-    is_on: bool,
-) -> io::Result<()> {
-    if functions.is_empty() {
-        return Ok(());
+impl Sampler {
+    /// Where hooks are switched now.
+    pub(super) fn find_hooks(&self, worker: &Worker) -> io::Result<Hooks> {
+        Hooks::of(worker, &self.steering.groups, &self.watch)
     }
-    let session = &worker.session;
-    let done = session.switch_instrumented(is_on, |function| functions.contains(&function));
-    let of: BTreeSet<u32> = functions.iter().map(|function| groups.of(*function)).collect();
-    let all = of.iter().filter_map(|group| switches.get(group)).flatten();
-    let chosen = all.filter(|one| functions.contains(&one.function));
-    let done = done.and_then(|()| flip(&session.memory, chosen, is_on));
-    if session.is_there() { done } else { Ok(()) }
+
+    /// Glances have told how often functions are called: chooses their groups, and has those armed all the time that weren't called.
+    pub(super) fn set_apart(&mut self, worker: &Worker) -> io::Result<()> {
+        let called: BTreeSet<u32> =
+            self.steering.all_rates().map(|(_, function)| function).collect();
+        self.steering.set_apart();
+        let groups = self.steering.groups.clone();
+        self.observer.regroup(&|function| groups.of(function));
+        self.hooks = self.find_hooks(worker)?;
+        let all = self.functions.iter().copied();
+        let seldom: BTreeSet<u32> = all.filter(|one| !called.contains(one)).collect();
+        self.watch.begin_with(&seldom);
+        self.set_watched(worker, &seldom, true)
+    }
+
+    /// Has these functions armed all the time, or in windows alone.
+    fn set_watched(
+        &mut self,
+        worker: &Worker,
+        functions: &BTreeSet<u32>,
+        is_on: bool,
+    ) -> io::Result<()> {
+        if !functions.is_empty() {
+            self.hooks.watch(worker, (&self.steering.groups, functions), is_on)?;
+            self.observer.watch(functions, is_on.then(|| worker.trace.ticks()));
+        }
+        Ok(())
+    }
+
+    /// Chooses which functions are armed until the next window, too, and has them so. A window of this group was the last one.
+    pub(super) fn choose_watched(&mut self, worker: &Worker, group: u32) -> io::Result<()> {
+        self.shed(worker)?;
+        if !self.watch.is_wanted() {
+            return Ok(());
+        }
+        let most = self.steering.room_to_watch(true);
+        let groups = self.steering.groups.clone();
+        let functions = self.functions.iter().copied().filter(|one| groups.of(*one) == group);
+        let rates = self.steering.rates(group);
+        let [chosen, busy] = self.watch.choose(group, functions, rates, most);
+        if !busy.is_empty() {
+            self.observer.watch(&busy, None);
+        }
+        self.set_watched(worker, &chosen, true)
+    }
+
+    /// Has functions armed in windows alone that are called too often for more.
+    pub(super) fn shed(&mut self, worker: &Worker) -> io::Result<()> {
+        let most = self.steering.room_to_watch(self.watch.is_wanted());
+        let is_given_up = self.watch.is_given_up(self.known.len());
+        let shed = if is_given_up { self.watch.end() } else { self.watch.shed(most) };
+        self.set_watched(worker, &shed, false)
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +220,11 @@ mod tests {
 
     fn rates(rates: &[(u32, f64)]) -> HashMap<u32, f64> {
         rates.iter().copied().collect()
+    }
+
+    fn watched(watch: &Watch) -> Vec<u32> {
+        let all: BTreeSet<u32> = watch.all().iter().copied().collect();
+        all.into_iter().collect()
     }
 
     #[test]
@@ -186,7 +255,7 @@ mod tests {
         // Not again before it's known how often they are called.
         watch.saw(1);
         assert_eq!(watch.shed(0.5), BTreeSet::new());
-        assert_eq!(watch.all(), &BTreeSet::from([1, 2]));
+        assert_eq!(watched(&watch), [1, 2]);
         // It may be another time in the next period.
         let last = |watch: &mut Watch| {
             (0..WINDOWS).map(|_| watch.choose(0, 1..=3, None, 1000.0)).last().unwrap()
@@ -195,6 +264,6 @@ mod tests {
         assert_eq!(last(&mut watch), none);
         watch.begin();
         assert_eq!(last(&mut watch), [BTreeSet::from([3]), BTreeSet::new()]);
-        assert_eq!(watch.all(), &BTreeSet::from([1, 2, 3]));
+        assert_eq!(watched(&watch), [1, 2, 3]);
     }
 }

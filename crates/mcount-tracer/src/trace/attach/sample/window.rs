@@ -12,8 +12,10 @@ use super::groups::Groups;
 use super::steer::{self, Drawn, Thinned};
 use super::watch::Watch;
 use crate::trace::budget;
+use foldhash::HashSet;
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The functions that are armed in a window: those of a group but for some.
@@ -25,8 +27,8 @@ pub(super) struct Armed {
     likely: f64,
     /// How long it takes at least until it begins.
     settle: Duration,
-    /// These stay armed.
-    watched: BTreeSet<u32>,
+    /// These are armed all the time.
+    watched: Arc<HashSet<u32>>,
 }
 
 impl Armed {
@@ -35,7 +37,7 @@ impl Armed {
         let blanks = drawn.lots.iter().filter(|lot| !lot.is_armed);
         let left_out = blanks.map(|lot| lot.function).collect();
         let Drawn { group, thinned, likely, settle, .. } = *drawn;
-        let (groups, watched) = (groups.clone(), watch.all().clone());
+        let (groups, watched) = (groups.clone(), Arc::clone(watch.all()));
         Self { groups, group, left_out, thinned, likely, settle, watched }
     }
 
@@ -151,6 +153,7 @@ impl Window {
             rate: worker.trace.rate(),
             gap: 0.0,
             group: self.armed.group,
+            groups: 1,
             lots: Vec::new(),
             thinned: self.armed.thinned,
             likely: self.armed.likely,

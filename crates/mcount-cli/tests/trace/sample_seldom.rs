@@ -1,0 +1,70 @@
+//! `mcount sample` has functions armed all the time that nobody calls. Is it right about them when somebody does?
+
+use crate::Test;
+use crate::attach::text;
+use crate::sample::{Check, has_begun, row, sample, test};
+use crate::truth::Room;
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+use testkit::served::Served;
+
+pub(crate) fn tests() -> Vec<Test> {
+    let rows: [(&str, Check); 2] = [
+        ("sample::seldom", || near_the_truth(&["-O2", "-fpatchable-function-entry=5"], &[])),
+        ("sample::seldom-slow", || {
+            near_the_truth(&["-O2", "-fpatchable-function-entry=5"], &["--slow", "1s"])
+        }),
+    ];
+    rows.into_iter().map(test).collect()
+}
+
+/// Seconds, and calls of `steady`, `late` and all others.
+fn ask(served: &mut Served, what: &str) -> Result<[f64; 4], String> {
+    served.tell(what)?;
+    let line = served.line()?;
+    let words: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    words.try_into().map_err(|_| format!("wrong: {line:?}"))
+}
+
+/// The first functions are called when a third of the time is over.
+fn near_the_truth(flags: &[&str], options: &[&str]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", flags, "seldom.c")?;
+    let mut served = Served::command(&mut Command::new(&program))?;
+    let fixed = ["--cost", "10%", "--duration", "6s", "--seed", "7", "--format", "jsonl"];
+    let mut child = sample(&room, &[&fixed, options].concat(), served.id())?;
+    has_begun(&room)?;
+    let before = ask(&mut served, "count")?;
+    std::thread::sleep(Duration::from_secs(2));
+    ask(&mut served, "begin")?;
+    let ended = room.wait("sample", &mut child)?;
+    let after = ask(&mut served, "count")?;
+    if ended.code != 0 {
+        return Err(format!("{ended:?}"));
+    }
+    let truth = |at: usize| (after[at] - before[at]) / (after[0] - before[0]) * 1e9;
+    let of_others = estimates(&ended.stdout, |name| name.starts_with("function_"))?;
+    for (name, at) in [("steady", 1), ("late", 2)] {
+        let row = row(&ended.stdout, name)?;
+        let number = |name: &str| row.get(name).and_then(Value::as_f64);
+        let found = number("calls_per_second").ok_or("no estimate")?;
+        let Some(error) = number("calls_per_second_error") else { continue };
+        is_near((name, found), truth(at), 0.3 * truth(at) + 2.0 * error)?;
+    }
+    is_near(("others", of_others), truth(3), 0.6 * truth(3))
+}
+
+fn is_near((name, found): (&str, f64), truth: f64, most: f64) -> Result<(), String> {
+    let is_right = (found - truth).abs() <= most;
+    is_right.then_some(()).ok_or_else(|| format!("{name}: {found} instead of {truth} ± {most}"))
+}
+
+/// Calls in a second of all functions whose names `is_one` knows.
+fn estimates(lines: &str, is_one: impl Fn(&str) -> bool) -> Result<f64, String> {
+    let rows = lines.lines().map(|line| serde_json::from_str(line).map_err(text));
+    let rows: Vec<Value> = rows.collect::<Result<_, String>>()?;
+    let name = |row: &Value| row.get("function").and_then(Value::as_str).map(str::to_owned);
+    let ones = rows.iter().filter(|row| name(row).is_some_and(|name| is_one(&name)));
+    Ok(ones.filter_map(|row| row.get("calls_per_second")?.as_f64()).sum())
+}
