@@ -1,8 +1,8 @@
 //! Calls that are alike: of one function by one caller, in one window. A busy program has thousands of them in each, so they're added up first.
 
 use super::durations::step_of;
+use super::slots::Slots;
 use super::{Cell, to_float};
-use foldhash::HashMap;
 use std::time::Duration;
 
 /// Who called a function: its number, or another one for what isn't sampled.
@@ -48,7 +48,15 @@ impl Batch {
 }
 
 /// What hasn't been taken in yet.
-pub(super) type Batches = HashMap<Alike, Batch>;
+pub(super) type Batches = Slots<Alike, Batch>;
+
+impl Alike {
+    /// Hardly ever that of others.
+    pub(super) fn number(self) -> u64 {
+        let caller = self.caller.map_or(u64::MAX, u64::from);
+        u64::from(self.function) << 32 ^ caller << 8 ^ self.window as u64
+    }
+}
 
 /// Of seconds.
 fn nanoseconds(seconds: f64) -> u64 {

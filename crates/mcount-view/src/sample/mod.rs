@@ -22,8 +22,10 @@ mod own;
 mod random;
 #[cfg(test)]
 mod simulation;
+mod slots;
 mod slow;
 pub mod table;
+mod threads;
 
 pub use self::batch::Caller;
 pub use self::load::Load;
@@ -35,6 +37,8 @@ use self::bounds::Sums;
 use self::calibration::{Calibration, Measured};
 use self::groups::{Groups, Totals};
 use self::own::{Corrections, Own, Pairs};
+use self::slots::Slots;
+use self::threads::Threads;
 use foldhash::HashMap;
 use mcount_trace::Ended;
 use std::collections::{BTreeSet, VecDeque};
@@ -170,28 +174,6 @@ impl Weight {
     }
 }
 
-/// Ended calls of a thread whose caller may not have ended.
-#[derive(Debug, Default)]
-struct Inside(Vec<(u64, u64)>);
-
-impl Inside {
-    /// How many are kept apart; the oldest are forgotten.
-    const MOST: usize = 4096;
-
-    /// Takes in a call; how many recorded calls were within it.
-    fn add(&mut self, start: u64) -> u64 {
-        let mut count = 0;
-        while let Some((_, within)) = self.0.pop_if(|(began, _)| *began >= start) {
-            count += within;
-        }
-        self.0.push((start, count + 1));
-        if self.0.len() > Self::MOST {
-            self.0.drain(..Self::MOST / 2);
-        }
-        count
-    }
-}
-
 /// What is known so far.
 #[derive(Debug)]
 pub struct Sample {
@@ -206,14 +188,14 @@ pub struct Sample {
     groups: Groups,
     all: Totals,
     functions: HashMap<u32, Sums>,
-    threads: HashMap<u32, Inside>,
+    threads: Threads,
     /// Calls that have ended since then.
     batches: Batches,
     /// When it was measured in the last window what the program used, and what that was.
     measured: (u64, u64),
     used: Load,
     /// Calls that began then, and those of them that began in the window, by thread and function.
-    newest: HashMap<(u32, u32), [u64; 2]>,
+    newest: Slots<(u32, u32), [u64; 2]>,
     calibration: Calibration,
     /// Own times, and who calls whom, if callers are known.
     own: Option<Own>,
@@ -223,8 +205,6 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Threads whose calls are kept in mind.
-    const THREADS: usize = 10_000;
     /// What is kept of windows, functions in them, and who calls these.
     const CELLS: usize = 1_000_000;
 
@@ -241,11 +221,11 @@ impl Sample {
             groups: Groups::default(),
             all: Totals::default(),
             functions: HashMap::default(),
-            threads: HashMap::default(),
+            threads: Threads::default(),
             batches: Batches::default(),
             measured: (0, 0),
             used: Load::default(),
-            newest: HashMap::default(),
+            newest: Slots::default(),
             calibration: Calibration::default(),
             own: Some(Own::default()),
             load: load::Loads::default(),
@@ -374,20 +354,19 @@ impl Sample {
 
     /// A call has ended, and `caller` made it, if that's known. Those of a thread come in the order of their ends.
     pub fn add(&mut self, ended: &Ended, caller: Option<Caller>) {
-        if self.threads.len() > Self::THREADS {
-            self.threads.clear();
-        }
         if ended.tid == 0 {
             // Its thread ended in it, and another one found that out when it had the same stack: when is unknown.
             self.add_open(ended.function, ended.start);
             return;
         }
-        let inside = self.threads.entry(ended.thread).or_default().add(ended.start);
+        let inside = self.threads.of(ended.thread).add(ended.start);
         let found = self.window_of(ended.start);
         let is_recorded = (self.measured.0..self.measured.1).contains(&ended.start);
         let is_newest = found.is_some_and(|(is_newest, _)| is_newest);
         if is_recorded || is_newest {
-            let [recorded, newest] = self.newest.entry((ended.thread, ended.function)).or_default();
+            let Ended { thread, function, .. } = *ended;
+            let number = u64::from(function) << 32 ^ u64::from(thread);
+            let [recorded, newest] = self.newest.of((thread, function), number);
             *recorded += u64::from(is_recorded);
             *newest += u64::from(is_newest);
         }
@@ -396,15 +375,16 @@ impl Sample {
         // Half of what its own recording costs is within the two readings of the clock.
         let recording = (to_float(inside) + 0.5) * self.cost;
         let alike = Alike { window, caller, function: ended.function };
-        self.batches.entry(alike).or_default().add((took - recording).max(0.0), recording);
-        if self.batches.len() > Self::CELLS {
+        let batch = self.batches.of(alike, alike.number());
+        batch.add((took - recording).max(0.0), recording);
+        if self.batches.len_of_others() > Self::CELLS {
             self.take_in();
         }
     }
 
     /// Takes in what has been added up.
     fn take_in(&mut self) {
-        for (alike, more) in self.batches.drain() {
+        for (alike, more) in self.batches.take() {
             let Some(kept) = self.windows.get_mut(alike.window) else { continue };
             let Some(weight) = kept.weight_of(alike.function, &self.groups) else { continue };
             let count = kept.len();
@@ -459,15 +439,15 @@ impl Sample {
         let Some(kept) = self.windows.back() else { return };
         let seconds = self.seconds(self.measured.1.saturating_sub(self.measured.0));
         let (mut by_thread, mut by_function) = (HashMap::default(), HashMap::default());
-        for ((thread, function), [calls, _]) in
-            self.newest.iter().filter(|(_, [calls, _])| *calls != 0)
+        let newest = self.newest.take();
+        for ((thread, function), [calls, _]) in newest.iter().filter(|(_, [calls, _])| *calls != 0)
         {
             let (thread, function, calls) = (*thread, *function, *calls);
             *by_thread.entry(thread).or_insert(0) += calls;
             *by_function.entry(function).or_insert(0) += calls;
         }
         let part = |calls: u64| to_float(calls) * self.cost / seconds.max(f64::MIN_POSITIVE);
-        for ((thread, function), [_, calls]) in self.newest.drain() {
+        for ((thread, function), [_, calls]) in newest {
             let recorded = by_thread.get(&thread).copied().unwrap_or(0);
             if let Some(weight) = kept.weight_of(function, &self.groups) {
                 let sums = self.functions.entry(function).or_default();

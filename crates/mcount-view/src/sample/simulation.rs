@@ -181,12 +181,16 @@ impl Always {
     }
 
     /// A window has had calls of these functions.
-    fn saw(&mut self, sample: &mut Sample, seen: &[u32]) {
+    fn saw(&mut self, calls: &[&Ended]) {
+        for call in calls {
+            self.calls[call.function as usize] += 1;
+        }
+    }
+
+    /// Chooses which are armed from now on.
+    fn choose(&mut self, sample: &mut Sample) {
         if !self.is_changing {
             return;
-        }
-        for function in seen {
-            self.calls[*function as usize] += 1;
         }
         let [_, second, third, _] = self.calls;
         self.set(sample, 1, second < 1000);
@@ -233,21 +237,12 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> (Vec<Row>, Vec<Called>)
         let new = stream.between(start - early.min(start), start + length);
         let new: Vec<&Ended> = new.iter().filter(is_armed).collect();
         let count = new.len();
-        let seen: Vec<u32> = new.iter().map(|call| call.function).collect();
+        always.saw(&new);
         begun.extend(new.into_iter().map(|call| Ended { start: call.start.max(start), ..*call }));
-        sample.open(Window {
-            measured: start,
-            start,
-            length,
-            gap,
-            group: u32::from(is_second),
-            groups: 1 + u32::from(has_groups),
-            chances,
-            thinned,
-            likely,
-            load: Load::default(),
-        });
-        always.saw(&mut sample, &seen);
+        let (group, groups) = (is_second.into(), 1 + u32::from(has_groups));
+        let window = Window { start, length, gap, group, groups, ..Window::default() };
+        sample.open(Window { measured: start, chances, thinned, likely, ..window });
+        always.choose(&mut sample);
         if manner == Manner::Steered {
             usual += 0.1 * (to_float(count as u64) - usual);
             gap = 0.1 + 0.05 * usual.min(4.0);

@@ -31,6 +31,8 @@ pub(super) struct Callers {
     modules: Vec<Code>,
     /// What has been found out. There are no more of them than calls in the code of the program.
     known: HashMap<u64, Option<Caller>>,
+    /// The newest address that was looked for, and what has that.
+    newest: (u64, Option<Caller>),
 }
 
 impl Callers {
@@ -46,11 +48,18 @@ impl Callers {
             modules.push(Code { from, to, functions: functions(one, module) });
             paths.push(module.path.to_string_lossy().into_owned());
         }
-        (Self { modules, known: HashMap::default() }, paths)
+        (Self { modules, ..Self::default() }, paths)
     }
 
     /// Whose code a call returns to, at this address.
     pub(super) fn find(&mut self, address: u64) -> Option<Caller> {
+        if self.newest.0 != address {
+            self.newest = (address, self.find_known(address));
+        }
+        self.newest.1
+    }
+
+    fn find_known(&mut self, address: u64) -> Option<Caller> {
         if let Some(known) = self.known.get(&address) {
             return *known;
         }
@@ -149,8 +158,7 @@ mod tests {
     #[test]
     fn the_call_is_before_the_address() {
         let code = Code { from: 100, to: 200, functions: vec![(110, 120, 7), (120, 130, 8)] };
-        let mut callers =
-            Callers { modules: vec![Code::default(), code], known: HashMap::default() };
+        let mut callers = Callers { modules: vec![Code::default(), code], ..Callers::default() };
         let rows = [
             (110, Some(Caller::Module(1))),
             (111, Some(Caller::Function(7))),

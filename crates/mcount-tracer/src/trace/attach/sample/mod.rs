@@ -5,6 +5,7 @@
 //! matter, the [`Observer`]'s: here it's decided when windows are, and which functions they have.
 
 mod callers;
+mod counts;
 mod groups;
 mod hooks;
 mod idle;
@@ -545,7 +546,8 @@ impl Sampler {
                 if call.process == *process {
                     steering.saw(call);
                     watch.saw(call.function);
-                    let caller = call.caller.and_then(|address| callers.find(address));
+                    let address = call.caller.filter(|_| !steering.is_in_none(call));
+                    let caller = address.and_then(|address| callers.find(address));
                     observer.call(call, caller);
                 }
             });

@@ -5,6 +5,7 @@
 //! estimate wrong. It's the same with functions that are called so often that windows would slow the program down much: they're armed by lot, and
 //! count for more.
 
+use super::counts::Counts;
 use super::groups::Groups;
 use super::random::{Random, float};
 use super::{Lot, Opened};
@@ -91,7 +92,7 @@ pub(super) struct Steering {
     /// Calls in a second, by group, then by function.
     rates: HashMap<u32, HashMap<u32, f64>>,
     /// Calls of functions in the newest window.
-    seen: HashMap<u32, u32>,
+    seen: Counts,
     /// The newest window in ticks, and when its hooks were armed.
     newest: (u64, u64),
     armed: u64,
@@ -177,7 +178,7 @@ impl Steering {
             load: 0.0,
             groups,
             rates: HashMap::default(),
-            seen: HashMap::default(),
+            seen: Counts::default(),
             newest: (0, 0),
             armed: 0,
             is_busy: false,
@@ -391,15 +392,20 @@ impl Steering {
         let calls = if self.is_busy { &mut self.total.busy } else { &mut self.total.calls };
         *calls += 1;
         if (self.newest.0..self.newest.1).contains(&call.start) {
-            *self.seen.entry(call.function).or_default() += 1;
+            self.seen.add(call.function);
         }
+    }
+
+    /// Whether a call that has ended began in no window. It may have, unless it's one of those that began just before or after the newest.
+    pub(super) fn is_in_none(&self, call: &Ended) -> bool {
+        call.start >= self.armed && !(self.newest.0..self.newest.1).contains(&call.start)
     }
 
     /// All calls of the newest window were seen, which was so long and does nothing but to tell how often functions of this group are called.
     pub(super) fn glanced(&mut self, group: u32, length: Duration) {
         let per_second = 1.0 / length.as_secs_f64();
-        let seen = self.seen.iter().filter(|(function, _)| self.groups.of(**function) == group);
-        let rates = seen.map(|(function, calls)| (*function, f64::from(*calls) * per_second));
+        let seen = self.seen.iter().filter(|(function, _)| self.groups.of(*function) == group);
+        let rates = seen.map(|(function, calls)| (function, f64::from(calls) * per_second));
         self.rates.insert(group, rates.collect());
         self.choose_lots(group);
     }
@@ -419,13 +425,13 @@ impl Steering {
         self.paces.insert(group, pace);
         let rates = self.rates.entry(group).or_default();
         // What is watched is armed in windows of other groups as well.
-        for function in self.seen.keys().filter(|one| self.groups.of(**one) == group) {
-            rates.entry(*function).or_insert(0.0);
+        for (function, _) in self.seen.iter().filter(|(one, _)| self.groups.of(*one) == group) {
+            rates.entry(function).or_insert(0.0);
         }
         for (function, rate) in rates {
             let is_armed = |lot: &Lot| lot.function != *function || lot.is_armed;
             if thinned.is_none_or(|thinned| thinned.has(*function)) && lots.iter().all(is_armed) {
-                let calls = self.seen.get(function).copied().unwrap_or(0);
+                let calls = self.seen.of(*function);
                 let new = f64::from(calls) / length;
                 *rate += if *rate == 0.0 { new } else { NEW * (new - *rate) };
             }

@@ -7,6 +7,7 @@
 
 use super::super::worker::Worker;
 use super::Sampler;
+use super::counts::Counts;
 use super::hooks::Hooks;
 use foldhash::{HashMap, HashSet};
 use std::collections::BTreeSet;
@@ -34,7 +35,7 @@ pub(super) struct Watch {
     busy: BTreeSet<u32>,
     /// Calls in a second of watched functions, as far as it's known.
     rates: HashMap<u32, f64>,
-    counts: HashMap<u32, u64>,
+    counts: Counts,
     since: Option<Instant>,
 }
 
@@ -67,10 +68,10 @@ impl Watch {
         !self.is_wanted && processes > PROCESSES
     }
 
-    /// A call has ended.
+    /// A call has ended, of any function.
     pub(super) fn saw(&mut self, function: u32) {
-        if !self.watched.is_empty() && self.has(function) {
-            *self.counts.entry(function).or_default() += 1;
+        if !self.watched.is_empty() {
+            self.counts.add(function);
         }
     }
 
@@ -123,10 +124,12 @@ impl Watch {
         if elapsed < LONG_ENOUGH {
             return shed;
         }
-        self.rates.values_mut().for_each(|rate| *rate = 0.0);
-        for (function, calls) in self.counts.drain() {
-            self.rates.insert(function, super::random::float(calls) / elapsed.as_secs_f64());
+        let mut rates = HashMap::default();
+        for (function, calls) in self.counts.iter().filter(|(one, _)| self.has(*one)) {
+            rates.insert(function, f64::from(calls) / elapsed.as_secs_f64());
         }
+        self.rates = rates;
+        self.counts.clear();
         self.since = Some(Instant::now());
         let mut sum: f64 = self.rates.values().sum();
         if sum <= most {
