@@ -1,6 +1,6 @@
 // Threads call functions again and again that begin in different ways, and look whether each of them returns what it should, with
 // registers as they were. Signals come meanwhile, and look at the stack. A line with anything is answered by how many times each function was
-// called, and how often something was wrong.
+// called, how often something was wrong, and of each function whether it begins with other bytes than at the start.
 
 #define _GNU_SOURCE
 #include <execinfo.h>
@@ -8,11 +8,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/time.h>
 #include <time.h>
 
 typedef long function(long *, long);
-function pushes, lowers, restores, twice, subtracts, leaf;
+function pushes, lowers, restores, twice, subtracts, leaf, jumps, stays;
 long checked(function *, long *, long, long *failed);
 
 #define FUNCTION(name, body)                                                                                           \
@@ -32,7 +33,13 @@ FUNCTION(restores, PUSH(rbp) "mov %rdi, %rbp\n mov $0x6a0085a0, %eax\n mov (%rbp
 FUNCTION(twice, "xor %edx, %edx\n mov %rdi, %rax\n mov 8(%rdi), %rcx\n lea (%rcx,%rsi), %rax\n add %rdx, %rax\n ret");
 FUNCTION(subtracts, "sub $24, %rsp\n.cfi_adjust_cfa_offset 24\n mov %rsi, 8(%rsp)\n mov (%rdi), %rax\n"
          "xor 8(%rsp), %rax\n add $24, %rsp\n.cfi_adjust_cfa_offset -24\n ret");
-FUNCTION(leaf, "lea (%rdi,%rsi), %rax\n ret");
+FUNCTION(leaf, "lea (%rdi,%rsi), %rax\n ret\n .p2align 3\n mov (%rdi), %rax\n sub %rsi, %rax\n ret");
+
+// Nothing but a jump, to a place in the middle of another function.
+FUNCTION(jumps, ".byte 0xe9\n.long leaf + 8 - . - 4");
+
+// As a jump, its first instruction would lead to what's behind it.
+FUNCTION(stays, "mov $1, %eax\n lea 1(%rdi,%rsi), %rax\n ret");
 
 // Calls a function with registers that it has to leave as they are.
 FUNCTION(checked, PUSH(rbx) PUSH(rbp) PUSH(r12) PUSH(r13) PUSH(r14) PUSH(r15)
@@ -43,7 +50,15 @@ FUNCTION(checked, PUSH(rbx) PUSH(rbp) PUSH(r12) PUSH(r13) PUSH(r14) PUSH(r15)
          "1: incq (%rcx)\n 2: add $24, %rsp\n.cfi_adjust_cfa_offset -24\n"
          POP(r15) POP(r14) POP(r13) POP(r12) POP(rbp) POP(rbx) "ret");
 
-static long counts[6], failed;
+#define COUNT 8
+static function *const all[COUNT] = {pushes, lowers, restores, twice, subtracts, leaf, jumps, stays};
+static unsigned char code[COUNT][16];
+static long counts[COUNT], failed;
+
+// Isn't this function as it was?
+static int changed(int one) {
+    return memcmp(code[one], (const void *)all[one], sizeof code[one]) != 0;
+}
 
 static void *work(void *unused) {
     long wrong = 0, seen = 0;
@@ -55,8 +70,10 @@ static void *work(void *unused) {
         wrong += checked(twice, values, round, &wrong) != round * 6;
         wrong += checked(subtracts, values, round, &wrong) != (round * 3 ^ round);
         wrong += checked(leaf, values, round, &wrong) != (long)values + round;
+        wrong += checked(jumps, values, round, &wrong) != round * 2;
+        wrong += checked(stays, values, round, &wrong) != (long)values + round + 1;
         if (round % 256 == 0)
-            for (int one = 0; one < 6; one++)
+            for (int one = 0; one < COUNT; one++)
                 __atomic_fetch_add(&counts[one], 256, __ATOMIC_RELAXED);
         if (wrong != seen) {
             __atomic_fetch_add(&failed, wrong - seen, __ATOMIC_RELAXED);
@@ -75,6 +92,8 @@ static void look(int signal) {
 int main(int count, char **arguments) {
     void *none;
     backtrace(&none, 1);
+    for (int one = 0; one < COUNT; one++)
+        memcpy(code[one], (const void *)all[one], sizeof code[one]);
     struct sigaction action = {.sa_handler = look, .sa_flags = SA_RESTART};
     sigaction(SIGPROF, &action, 0);
     for (int threads = count > 1 ? atoi(arguments[1]) : 1; threads; threads--) {
@@ -89,9 +108,12 @@ int main(int count, char **arguments) {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
         printf("%ld%09ld", (long)now.tv_sec, now.tv_nsec);
-        for (int one = 0; one < 6; one++)
+        for (int one = 0; one < COUNT; one++)
             printf(" %ld", __atomic_load_n(&counts[one], __ATOMIC_RELAXED));
-        printf(" %ld\n", __atomic_load_n(&failed, __ATOMIC_RELAXED));
+        printf(" %ld", __atomic_load_n(&failed, __ATOMIC_RELAXED));
+        for (int one = 0; one < COUNT; one++)
+            printf(" %d", changed(one));
+        puts("");
         fflush(stdout);
     }
 }

@@ -62,12 +62,12 @@ pub type FindPuns = fn(&[u8], usize, u64) -> Vec<Pun>;
 /// A jump that differs in one byte from the code that it replaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pun {
-    /// Where the byte is, behind the function's first instruction.
+    /// Where it begins, behind the function's first instruction.
     pub offset: usize,
-    /// What is there while it's a jump.
-    pub byte: u8,
-    /// Where it leads to: an address of the process.
-    pub target: u64,
+    /// Which of its bytes it is that differs.
+    pub place: usize,
+    /// What can be there, and where that leads to: addresses of the process. If there are several, they ascend.
+    pub targets: Vec<(u8, u64)>,
     /// The instructions that undo what is executed before the jump. A thread behind them goes on with the first instruction that moved.
     pub undo: Vec<u8>,
 }

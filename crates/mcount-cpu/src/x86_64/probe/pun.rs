@@ -4,6 +4,9 @@
 //! so what the jump needs can be put there. One byte switches it, while threads run, and the function is as its compiler left it in
 //! between. That's instruction punning (Chamith, Svensson, Dalessandro, Newton, PLDI 2017; `E9Patch`, Duck, Gao, Roychoudhury, PLDI 2020).
 //!
+//! A function that only calls another one last begins with such a jump already. Then it's one byte of the distance that differs: the two high ones
+//! lead out of the module.
+//!
 //! If the first instruction leads nowhere, the next one may. A thread that jumps there has executed what's before it. All of that
 //! can be executed once more if it's undone first: pushed registers get their values back, and the stack pointer is raised.
 //! Registers that were written and not pushed stay as they are, as they're written again, with the same value: nothing that was
@@ -12,12 +15,15 @@
 use super::JUMP;
 use super::instruction::decoder;
 use crate::probe::Pun;
+use alloc::vec;
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 /// The first byte of a jump.
 const OPCODE: u8 = 0xe9;
+/// The bytes of its distance by which it leads far away: 64 KiB, and 16 MiB.
+const DISTANCE: [usize; 2] = [3, 4];
 /// Addresses that a process can have memory at, unless it asks for higher ones (`vm.mmap_min_addr`; x86-64 psABI, figure 3.10).
 const PROCESS: Range<u64> = 1 << 16..(1 << 47) - 4096;
 /// The high bits of prefixes that give an opcode registers of 64 bits, and more of them (Intel SDM, volume 2, 2.2.1).
@@ -35,12 +41,20 @@ pub(super) fn puns(code: &[u8], moved: usize, at: u64) -> Vec<Pun> {
             // Behind a REX prefix is the opcode. Of a jump, the prefix changes nothing.
             let has_prefix = code.get(start).is_some_and(|first| first & 0xf0 == REX);
             for offset in start..=start + usize::from(has_prefix) {
-                let Some(distance) = jump(code, offset) else { continue };
+                let Some(jump) = code.get(offset..).and_then(|rest| rest.first_chunk().copied())
+                else {
+                    continue;
+                };
                 let end = at.wrapping_add((offset + JUMP) as u64);
-                let target = end.wrapping_add_signed(distance.into());
-                if PROCESS.contains(&target) {
-                    puns.push(Pun { offset, byte: OPCODE, target, undo: undo.clone() });
-                }
+                let found = ways(jump, end).into_iter();
+                puns.extend(
+                    found.filter(|(_, targets)| !targets.is_empty()).map(|(place, targets)| Pun {
+                        offset,
+                        place,
+                        targets,
+                        undo: undo.clone(),
+                    }),
+                );
             }
         }
         if done.execute(&decoder.decode()).is_none() {
@@ -50,11 +64,27 @@ pub(super) fn puns(code: &[u8], moved: usize, at: u64) -> Vec<Pun> {
     puns
 }
 
-/// How far a jump would go whose opcode takes the place of the byte at `offset`. `None` if it's one already.
-fn jump(code: &[u8], offset: usize) -> Option<i32> {
-    let (first, rest) = code.get(offset..)?.split_first()?;
-    let distance = i32::from_le_bytes(*rest.first_chunk()?);
-    (*first != OPCODE).then_some(distance)
+/// Where these bytes, which end there, lead to as a jump if one of them is another: which one, and what it can be.
+fn ways(jump: [u8; JUMP], end: u64) -> Vec<(usize, Vec<(u8, u64)>)> {
+    if jump.first() == Some(&OPCODE) {
+        return DISTANCE.map(|place| (place, targets(jump, end, place, 0..=u8::MAX))).to_vec();
+    }
+    vec![(0, targets(jump, end, 0, OPCODE..=OPCODE))]
+}
+
+/// Where it leads to with one of these as the byte at `place`, unless that's there already.
+fn targets(jump: [u8; JUMP], end: u64, place: usize, values: RangeInclusive<u8>) -> Vec<(u8, u64)> {
+    let target = |value: u8| {
+        let mut changed = jump;
+        let byte = changed.get_mut(place).filter(|byte| **byte != value)?;
+        *byte = value;
+        let [_, distance @ ..] = changed;
+        let target = end.wrapping_add_signed(i32::from_le_bytes(distance).into());
+        PROCESS.contains(&target).then_some((value, target))
+    };
+    let mut found: Vec<(u8, u64)> = values.filter_map(target).collect();
+    found.sort_unstable_by_key(|(_, target)| *target);
+    found
 }
 
 /// What instructions have done. Registers have the numbers that instructions have for them.
@@ -207,15 +237,14 @@ fn put(code: &mut Vec<u8>, (opcode, register): (u8, u8), distance: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     /// All that instructions lead to from here is a process's.
     const AT: u64 = 0x5555_5555_4000;
 
-    /// Offsets and targets of what is found, and what undoes it.
+    /// Offsets and targets of what is found that turns something else into a jump, and what undoes it.
     fn found(code: &[u8], moved: usize) -> Vec<(usize, u64, Vec<u8>)> {
-        let puns = puns(code, moved, AT);
-        puns.into_iter().map(|pun| (pun.offset, pun.target, pun.undo)).collect()
+        let puns = puns(code, moved, AT).into_iter().filter(|pun| pun.place == 0);
+        puns.map(|pun| (pun.offset, pun.targets[0].1, pun.undo)).collect()
     }
 
     #[test]
@@ -235,6 +264,41 @@ mod tests {
         assert_eq!(found(&code, 1), expected[..1]);
         // Not all of the bytes are there.
         assert_eq!(found(&code[..8], 6), expected[..3]);
+    }
+
+    /// In jumps, it's one of two bytes of the distance, and its targets are apart by what that counts.
+    #[test]
+    fn a_jump_leads_elsewhere_by_one_byte_of_its_distance() {
+        // push %rax; lea -8(%rsi), %rdi; jmp; then whatever.
+        let code = [0x50, 0x48, 0x8d, 0x7e, 0xf8, 0xe9, 0xab, 0x1d, 0xf8, 0xff, 0xe9, 1, 2, 3, 4];
+        let there = AT + 10 - 0x7e255;
+        let jumps = [(0, 5, AT + 5 - 0x7e255), (5, 10, there)];
+        for (offset, moved, there) in jumps {
+            let found = puns(&code[5 - offset..], moved, AT);
+            let found: Vec<Pun> = found.into_iter().filter(|pun| pun.place != 0).collect();
+            let places: Vec<_> = found.iter().map(|pun| (pun.offset, pun.place)).collect();
+            assert_eq!(places, [(offset, 3), (offset, 4)]);
+            for (pun, unit) in found.iter().zip([1 << 16, 1 << 24]) {
+                assert_eq!(pun.targets.len(), 255);
+                let was = code[5 + pun.place];
+                for (value, target) in &pun.targets {
+                    let distance = i64::from(*value) - i64::from(was);
+                    // The highest byte has a sign.
+                    let wrong = if pun.place == 4 && *value < 0x80 { 256 } else { 0 };
+                    assert_eq!(*target, there.wrapping_add_signed((distance + wrong) * unit));
+                }
+                assert!(pun.targets.is_sorted_by_key(|(_, target)| *target));
+                assert_eq!(pun.undo.is_empty(), offset == 0);
+            }
+        }
+    }
+
+    #[test]
+    fn no_jump_leads_out_of_the_process() {
+        // jmp, at the lowest addresses of a program that isn't position-independent.
+        let found = puns(&[0xe9, 0, 0, 0, 0], 5, 0x40_1000);
+        let counts: Vec<usize> = found.iter().map(|pun| pun.targets.len()).collect();
+        assert_eq!(counts, [255, 127]);
     }
 
     /// Code, and how many of its instructions are one.

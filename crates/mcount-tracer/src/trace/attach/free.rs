@@ -3,15 +3,15 @@
 
 use super::block::in_memory;
 use super::maps;
-use super::puns::{Layout, Planned, pages, taken};
+use super::puns::{Layout, Planned, Possible, pages, taken};
 use super::session::Session;
-use super::sites::{self, Change};
+use super::sites;
 use crate::trace::processor;
 use mcount_cpu::probe::Pun;
 use mcount_hooks::PAGE;
 use mcount_ptrace::{Standing, Target};
 use nix::libc;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::io::{self, Write};
 
@@ -101,10 +101,7 @@ impl Session {
 
     /// Finds out for which functions there's room.
     fn plan_puns(&self, functions: &[u32], layout: &mut Layout<'_>) -> Vec<Planned> {
-        let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for (place, change) in self.changes.iter().enumerate() {
-            places.entry(change.function).or_default().push(place);
-        }
+        let places = layout.puns.places(&self.changes);
         let mut planned = Vec::new();
         for function in functions {
             if layout.new.len() + 1 >= AT_ONCE {
@@ -113,11 +110,11 @@ impl Session {
             if layout.puns.is_decided(*function) {
                 continue;
             }
-            let found = match places.get(function).map(Vec::as_slice) {
-                Some([place]) => self.pun(*place).unwrap_or_default(),
-                _ => Vec::new(),
-            };
-            match found.into_iter().find(|one| layout.has_room(one)) {
+            let place = places.get(function).copied();
+            let chosen = place.and_then(|place| {
+                layout.choose((*function, place), &self.possible(place).unwrap_or_default())
+            });
+            match chosen {
                 Some(one) => {
                     layout.take(&one);
                     planned.push(one);
@@ -129,7 +126,7 @@ impl Session {
     }
 
     /// What a function can have, whose probe is at this place in the list.
-    fn pun(&self, place: usize) -> Option<Vec<Planned>> {
+    fn possible(&self, place: usize) -> Option<Vec<Possible>> {
         const MOST: usize = 32;
         let find = processor::PROBES?.puns?;
         let change = self.changes.get(place)?;
@@ -141,20 +138,17 @@ impl Session {
         code.get_mut(..idle.len())?.copy_from_slice(idle);
         let mut others = self.changes.get(place + 1..)?.iter().map(|other| other.at);
         let next = others.find(|at| *at > change.at).unwrap_or(u64::MAX);
-        let planned = |Pun { offset, byte, target, undo }: Pun| {
+        let possible = |Pun { offset, place, targets, undo }: Pun| {
             let at = change.at + offset as u64;
             // What other functions have there changes.
             if at + processor::SITE as u64 > next {
                 return None;
             }
-            let idle = code.get(offset..offset + processor::SITE)?;
-            let mut armed = idle.to_vec();
-            *armed.first_mut()? = byte;
-            let change = Change::new((at, change.function), idle, &armed)?;
+            let idle = *code.get(offset..)?.first_chunk()?;
             let code = [undo.as_slice(), &processor::thunk(unit.at)].concat();
-            Some(Planned { place, change, target, code })
+            Some(Possible { idle, at, place, targets, code })
         };
         let found = find(code.get(..length)?, moved, change.at);
-        Some(found.into_iter().filter_map(planned).collect())
+        Some(found.into_iter().filter_map(possible).collect())
     }
 }

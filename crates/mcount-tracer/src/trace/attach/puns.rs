@@ -13,6 +13,7 @@ use mcount_ptrace::Memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Pages of a process, at most.
 const PAGES: usize = 1024;
@@ -28,6 +29,8 @@ pub(super) struct Puns {
     pub(super) refused: BTreeSet<u32>,
     /// Pages for what jumps lead to, and what is used of each.
     pub(super) pages: BTreeMap<u64, Vec<Range<u64>>>,
+    /// Where the only probe of a function is in the list.
+    places: Option<Arc<BTreeMap<u32, usize>>>,
 }
 
 impl Puns {
@@ -38,6 +41,11 @@ impl Puns {
     /// Is it known whether this function can have one?
     pub(super) fn is_decided(&self, function: u32) -> bool {
         self.has(function) || self.refused.contains(&function)
+    }
+
+    /// Where the only probe of each function is in this list, which doesn't change while probes are idle.
+    pub(super) fn places(&mut self, changes: &[Change]) -> Arc<BTreeMap<u32, usize>> {
+        Arc::clone(self.places.get_or_insert_with(|| Arc::new(places(changes))))
     }
 
     /// Code in two states.
@@ -68,6 +76,41 @@ impl Puns {
     }
 }
 
+/// Where the change of each function is that has one alone.
+fn places(changes: &[Change]) -> BTreeMap<u32, usize> {
+    let mut places: BTreeMap<u32, Option<usize>> = BTreeMap::new();
+    for (place, change) in changes.iter().enumerate() {
+        places.entry(change.function).and_modify(|known| *known = None).or_insert(Some(place));
+    }
+    places.into_iter().filter_map(|(function, place)| Some((function, place?))).collect()
+}
+
+/// One jump that a function can have, and where it can lead to.
+pub(super) struct Possible {
+    /// What is there while it's idle.
+    pub(super) idle: [u8; processor::SITE],
+    pub(super) at: u64,
+    /// Which byte differs, what it can be, and what the jump leads to then.
+    pub(super) place: usize,
+    pub(super) targets: Vec<(u8, u64)>,
+    /// What is there.
+    pub(super) code: Vec<u8>,
+}
+
+impl Possible {
+    fn range(&self, target: u64) -> Range<u64> {
+        target..target.saturating_add(self.code.len() as u64)
+    }
+
+    /// That jump of this function, whose probe is at this place in the list.
+    fn planned(&self, function: u32, place: usize, (value, target): (u8, u64)) -> Option<Planned> {
+        let mut armed = self.idle;
+        *armed.get_mut(self.place)? = value;
+        let change = Change::new((self.at, function), &self.idle, &armed)?;
+        Some(Planned { place, change, target, code: self.code.clone() })
+    }
+}
+
 /// A function that is to have one.
 pub(super) struct Planned {
     /// The place of its probe in the list.
@@ -89,7 +132,7 @@ pub(super) fn pages(range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
     (range.start / PAGE..range.end.div_ceil(PAGE)).map(|page| page * PAGE)
 }
 
-/// Memory that isn't to be used.
+/// Memory that isn't to be used: what ranges begin and end with, ascending and apart.
 pub(super) fn taken(maps: &[Mapping]) -> Vec<(u64, u64)> {
     let grown = |map: &Mapping| match map.path.to_str() {
         Some("[heap]") => (map.start, map.end.saturating_add(GROWTH)),
@@ -97,7 +140,14 @@ pub(super) fn taken(maps: &[Mapping]) -> Vec<(u64, u64)> {
         _ => (map.start, map.end),
     };
     let is_other = |map: &&Mapping| !is_jumps(map);
-    maps.iter().filter(is_other).map(grown).collect()
+    let mut all: Vec<(u64, u64)> = maps.iter().filter(is_other).map(grown).collect();
+    all.sort_unstable();
+    all.dedup_by(|next, before| {
+        let is_one = next.0 <= before.1;
+        before.1 = if is_one { before.1.max(next.1) } else { before.1 };
+        is_one
+    });
+    all
 }
 
 /// Where code can be that jumps lead to.
@@ -110,19 +160,37 @@ pub(super) struct Layout<'p> {
 }
 
 impl Layout<'_> {
-    /// Is there room for it?
-    pub(super) fn has_room(&self, one: &Planned) -> bool {
-        let range = one.range();
+    /// Which of these jumps there's room for, preferably in pages that are there for others.
+    pub(super) fn choose(
+        &self,
+        (function, place): (u32, usize),
+        possible: &[Possible],
+    ) -> Option<Planned> {
+        for is_shared in [true, false] {
+            for one in possible {
+                let has_room =
+                    |(_, target): &&(u8, u64)| self.has_room(&one.range(*target), is_shared);
+                if let Some(found) = one.targets.iter().find(has_room) {
+                    return one.planned(function, place, *found);
+                }
+            }
+        }
+        None
+    }
+
+    /// Is there room for it? `is_shared`: it takes no page of its own.
+    fn has_room(&self, range: &Range<u64>, is_shared: bool) -> bool {
         let is_apart = |used: &Range<u64>| used.end <= range.start || range.end <= used.start;
         let is_taken = |page: u64| {
-            let mut taken = self.taken.iter();
-            taken.any(|(low, high)| *low < page + PAGE && page < *high)
+            let before = self.taken.partition_point(|(low, _)| *low < page + PAGE);
+            let last = before.checked_sub(1).and_then(|at| self.taken.get(at));
+            last.is_some_and(|(_, high)| page < *high)
         };
         let is_free = |page: u64| match self.puns.pages.get(&page) {
             Some(used) => used.iter().all(is_apart),
-            None => self.puns.pages.len() < PAGES && !is_taken(page),
+            None => !is_shared && self.puns.pages.len() < PAGES && !is_taken(page),
         };
-        range.start < range.end && pages(&range).all(is_free)
+        range.start < range.end && pages(range).all(is_free)
     }
 
     /// Takes the room.
@@ -175,5 +243,83 @@ mod tests {
             assert_eq!(std::hint::black_box(&mut code), &after);
             assert_eq!(puns.switches(&memory).len(), usize::from(after != other));
         }
+    }
+
+    /// The same of jumps that lead elsewhere, whichever byte of theirs differs.
+    #[test]
+    fn any_byte_of_a_jump_can_be_the_one() {
+        let process = i32::try_from(std::process::id()).unwrap();
+        let memory = Memory::open(process).unwrap();
+        let idle = [0xe9, 1, 2, 3, 4];
+        for (place, differs) in (0..5).flat_map(|place| (0..5).map(move |other| (place, other))) {
+            let mut code = idle;
+            let at = code.as_ptr().expose_provenance() as u64;
+            let mut armed = idle;
+            armed[place] = 0x77;
+            let switch = Switch::of_jump(&Change::new((at, 1), &idle, &armed).unwrap()).unwrap();
+            flip(&memory, [&switch].into_iter(), true).unwrap();
+            assert_eq!(std::hint::black_box(&mut code), &armed);
+            // Somebody else has changed another byte, or this one.
+            code[differs] = 0xcc;
+            let changed = code;
+            flip(&memory, [&switch].into_iter(), false).unwrap();
+            assert_eq!(std::hint::black_box(&mut code), &changed);
+            code[differs] = armed[differs];
+            flip(&memory, [&switch].into_iter(), false).unwrap();
+            assert_eq!(std::hint::black_box(&mut code), &idle);
+        }
+        // Two bytes aren't one store.
+        let both = [0xe9, 1, 2, 7, 7];
+        assert!(Switch::of_jump(&Change::new((1 << 20, 1), &idle, &both).unwrap()).is_none());
+        assert!(Switch::of_jump(&Change::new((1 << 20, 1), &idle, &idle).unwrap()).is_none());
+    }
+
+    fn possible(targets: &[u64]) -> Possible {
+        let targets =
+            targets.iter().copied().zip(1..=u8::MAX).map(|(target, value)| (value, target));
+        let targets = targets.collect();
+        Possible { idle: [0xe9, 0, 0, 0, 0], at: 0x1000, place: 4, targets, code: vec![0; 32] }
+    }
+
+    #[test]
+    fn pages_are_shared_if_there_is_room() {
+        let mut puns = Puns::default();
+        let taken = vec![(0x10_0000, 0x20_0000), (0x40_0000, 0x50_0000)];
+        let mut layout = Layout { puns: &mut puns, taken, new: Vec::new() };
+        let rows: [(&[u64], Option<u64>); 8] = [
+            // Something else is there, also where it ends.
+            (&[0x10_0000, 0x1f_fff0, 0x3f_fff0, 0x3f_f000], Some(0x3f_f000)),
+            // The same page, behind the first one's code; a lower one is free, too.
+            (&[0x30_0010, 0x3f_f010, 0x3f_f020], Some(0x3f_f020)),
+            (&[0x3f_f030], None),
+            (&[0x30_0010, 0x3f_f030], Some(0x30_0010)),
+            (&[0x30_0000], None),
+            // It's in two pages.
+            (&[0x30_1ff0], Some(0x30_1ff0)),
+            (&[0x60_0000, 0x30_2010], Some(0x30_2010)),
+            (&[], None),
+        ];
+        for (number, (targets, expected)) in (1..).zip(rows) {
+            let planned = layout.choose((number, 0), &[possible(&[]), possible(targets)]);
+            assert_eq!(planned.as_ref().map(|one| one.target), expected, "{number}");
+            if let Some(one) = planned {
+                layout.take(&one);
+            }
+        }
+        assert_eq!(layout.new, [0x3f_f000, 0x30_0000, 0x30_1000, 0x30_2000]);
+    }
+
+    /// Targets of each of a thousand functions, for which there's no room.
+    #[test]
+    fn functions_without_room_are_found_out_soon() {
+        let mut puns = Puns::default();
+        let layout = Layout { puns: &mut puns, taken: vec![(0, 1 << 47)], new: Vec::new() };
+        let began = std::time::Instant::now();
+        for function in 0..1000 {
+            let targets: Vec<u64> = (0..255).map(|value| value << 16 | function).collect();
+            let both = [possible(&targets), possible(&targets)];
+            assert!(layout.choose((1, 0), &both).is_none());
+        }
+        assert!(began.elapsed().as_millis() < 500, "{:?}", began.elapsed());
     }
 }

@@ -333,16 +333,18 @@ pub(super) fn flip<'s>(
     is_on: bool,
 ) -> io::Result<()> {
     let mut switches: Vec<&Switch> = switches.collect();
-    switches.sort_unstable_by_key(|switch| switch.at);
+    switches.sort_unstable_by_key(|switch| switch.range().start);
     let mut pages = Pages::read(memory, switches.iter().map(|switch| switch.range()))?;
     let mut spans: Vec<Range<u64>> = Vec::new();
     for switch in switches {
         let (at, length) = (switch.at, switch.length);
         let (from, to) = if is_on { (&switch.off, &switch.on) } else { (&switch.on, &switch.off) };
         let Some((from, to)) = from.get(..length).zip(to.get(..length)) else { continue };
-        let behind = switch.behind.as_slice();
-        if !behind.is_empty()
-            && pages.at(switch.end(), behind.len()).is_none_or(|now| now != behind)
+        let mut is_there = |at: u64, expected: &[u8]| {
+            expected.is_empty() || pages.at(at, expected.len()).is_some_and(|now| now == expected)
+        };
+        if !is_there(switch.range().start, &switch.before)
+            || !is_there(switch.end(), &switch.behind)
         {
             continue;
         }
@@ -374,7 +376,8 @@ pub(super) struct Switch {
     length: usize,
     on: [u8; code::SITE],
     off: [u8; code::SITE],
-    /// What has to be behind it. Otherwise something else is there.
+    /// What has to be before it and behind it. Otherwise something else is there.
+    before: Vec<u8>,
     behind: Vec<u8>,
 }
 
@@ -399,14 +402,19 @@ impl Switch {
         let (mut on, mut off) = ([0; code::SITE], [0; code::SITE]);
         on.get_mut(..SIZE)?.copy_from_slice(&one);
         off.get_mut(..SIZE)?.copy_from_slice(&other);
-        Some(Self { at, function, is_ours, length: SIZE, on, off, behind: Vec::new() })
+        let (before, behind) = Default::default();
+        Some(Self { at, function, is_ours, length: SIZE, on, off, before, behind })
     }
 
-    /// The one of a jump that differs from what it replaces in its first byte.
+    /// The one of a jump that differs from what it replaces in one byte, whichever that is.
     pub(super) fn of_jump(change: &Change) -> Option<Self> {
-        let [[on, tail @ ..], [off, ..]] = change.states()?;
-        let switch = Self::new((change.function, false), (change.at, [on], [off]))?;
-        Some(Self { behind: tail.to_vec(), ..switch })
+        let [armed, idle] = change.states()?;
+        let place = armed.iter().zip(&idle).position(|(on, off)| on != off)?;
+        let (before, [on, behind @ ..]) = armed.split_at_checked(place)? else { return None };
+        let off = idle.get(place..)?.strip_suffix(behind)?.first_chunk::<1>()?;
+        let at = change.at.checked_add(place as u64)?;
+        let switch = Self::new((change.function, false), (at, [*on], *off))?;
+        Some(Self { before: before.to_vec(), behind: behind.to_vec(), ..switch })
     }
 
     fn end(&self) -> u64 {
@@ -415,7 +423,8 @@ impl Switch {
 
     /// What is looked at.
     fn range(&self) -> Range<u64> {
-        self.at..self.end().saturating_add(self.behind.len() as u64)
+        let start = self.at.saturating_sub(self.before.len() as u64);
+        start..self.end().saturating_add(self.behind.len() as u64)
     }
 }
 
