@@ -296,7 +296,7 @@ impl Observer for Table {
             length: window.length,
             gap: window.gap,
             group: window.group,
-            groups: window.groups,
+            odds: window.odds,
             chances: window.lots.iter().map(chance).collect(),
             thinned: window.thinned.map(thinned),
             likely: window.likely,

@@ -1,7 +1,6 @@
 //! Which windows a function has: those of its group, or all of them.
 //!
-//! A window arms the functions of one group, which is drawn among all, so it counts for as many as there are: at every moment the odds that a window of
-//! this group begins are so much smaller. Functions that are called seldom are armed all the time, and every window is theirs. Which ones
+//! A window arms the functions of one group, which is drawn among all, so it counts for one over its odds. Functions that are called seldom are armed all the time, and every window is theirs. Which ones
 //! these are may change from one window to the next, by what was seen before. The odds are known whenever a window is drawn, so each
 //! counts for one over its odds (Horvitz and Thompson 1952), whatever it was for the function before.
 
@@ -86,10 +85,10 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// A window of this group, which was drawn among `count`.
-    pub(super) fn add(&mut self, group: u32, gap: f64, count: u32) {
+    /// A window of this group, which counts for `times` as much to it as to all.
+    pub(super) fn add(&mut self, group: u32, gap: f64, times: f64) {
         self.every.add(gap);
-        self.groups.entry(group).or_default().add(gap * f64::from(count));
+        self.groups.entry(group).or_default().add(gap * times);
     }
 
     /// Those of a group.
@@ -127,7 +126,7 @@ mod tests {
         groups.add(2, 1);
         let mut number = 0;
         let mut window = |totals: &mut Totals, group| {
-            totals.add(group, 0.5, 2);
+            totals.add(group, 0.5, 2.0);
             number += 1;
             number
         };

@@ -84,8 +84,8 @@ pub struct Window {
     pub gap: f64,
     /// The group whose functions were armed, drawn among all groups.
     pub group: u32,
-    /// How many groups that were; 0 is 1.
-    pub groups: u32,
+    /// How likely it was to be drawn; 0 is 1.
+    pub odds: f64,
     /// Functions of the group that aren't armed in every window of it.
     pub chances: Vec<Chance>,
     /// Only some of them were armed.
@@ -94,6 +94,13 @@ pub struct Window {
     pub likely: f64,
     /// What the program used meanwhile.
     pub load: Load,
+}
+
+impl Window {
+    /// How many times as much it counts for functions of its group as for those that are armed in every window.
+    fn times(&self) -> f64 {
+        if self.odds > 0.0 { 1.0 / self.odds } else { 1.0 }
+    }
 }
 
 /// An estimate, and how far the truth may be from it in either direction, at 95 %; `None` if too little was seen to tell.
@@ -150,7 +157,7 @@ struct Kept {
     end: u64,
     weight: Weight,
     group: u32,
-    /// How many groups it was drawn among.
+    /// One over its odds.
     times: f64,
     chances: Vec<Chance>,
     thinned: Option<Thinned>,
@@ -294,10 +301,10 @@ impl Sample {
         let weight = Weight { window: window.gap, call: window.gap / seconds };
         let number = self.count;
         self.count += 1;
-        let groups = window.groups.max(1);
-        self.all.add(window.group, window.gap, groups);
+        let times = window.times();
+        self.all.add(window.group, window.gap, times);
         if let Some(own) = self.own.as_mut().filter(|_| window.thinned.is_none()) {
-            own.open(window.group, window.gap, groups);
+            own.open(window.group, window.gap, times);
         }
         self.adjust(&window);
         self.load.begin(window.load, window.gap);
@@ -310,7 +317,7 @@ impl Sample {
             end: window.start.saturating_add(window.length),
             weight,
             group: window.group,
-            times: groups.into(),
+            times,
             chances: window.chances,
             thinned: window.thinned,
             likely: window.likely,
@@ -327,7 +334,7 @@ impl Sample {
 
     /// Notes which functions aren't armed in every window like this one.
     fn adjust(&mut self, window: &Window) {
-        let weight = window.gap * f64::from(window.groups.max(1));
+        let weight = window.gap * window.times();
         let by_lot = |chance: &&Chance| !self.groups.is_always(chance.function);
         for chance in window.chances.iter().filter(by_lot) {
             let is_armed =

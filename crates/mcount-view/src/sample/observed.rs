@@ -80,9 +80,9 @@ fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f6
         let load = Load { used: used * LENGTH, elapsed: LENGTH };
         let (gap, chances) = (1.0, Vec::new());
         let measured = start;
-        let groups = 1 + u32::from(is_watching);
+        let odds = if is_watching { 0.5 } else { 1.0 };
         let window =
-            Window { measured, start, length, gap, group, groups, chances, ..Window::default() };
+            Window { measured, start, length, gap, group, odds, chances, ..Window::default() };
         sample.open(Window { thinned, likely, load, ..window });
         let requests = ticks(rate * LENGTH / 1e9 + random.part() / 1e9);
         for request in 0..requests {

@@ -113,9 +113,9 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// A window of a group that has all of its functions, which was drawn among `count`.
-    pub(super) fn open(&mut self, group: u32, gap: f64, count: u32) {
-        self.windows.add(group, gap, count);
+    /// A window of a group that has all of its functions, and counts for `times` as much to them as to all.
+    pub(super) fn open(&mut self, group: u32, gap: f64, times: f64) {
+        self.windows.add(group, gap, times);
     }
 
     /// From now on a function is armed all the time, or no longer.

@@ -132,6 +132,9 @@ enum Manner {
     Wrong,
 }
 
+/// How often windows have the second group.
+const SECOND: f64 = 0.3;
+
 /// Callers and callees are apart.
 fn group_of(function: u32) -> u32 {
     u32::from(function == 2)
@@ -226,7 +229,7 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> (Vec<Row>, Vec<Called>)
         let thinned = is_thinned.then_some(Thinned { seed, halvings, has: are_heads });
         let part = if manner == Manner::Thinned { 0.5 } else { 0.0 };
         let likely = 1.0 - part * (1.0 - 0.5_f64.powi(halvings.cast_signed()));
-        let is_second = has_groups && random.part() < 0.5;
+        let is_second = has_groups && random.part() < SECOND;
         let is_armed = |call: &&Ended| {
             let is_of_group = group_of(call.function) == u32::from(is_second);
             (is_of_group || always.has(call.function))
@@ -239,8 +242,9 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> (Vec<Row>, Vec<Called>)
         let count = new.len();
         always.saw(&new);
         begun.extend(new.into_iter().map(|call| Ended { start: call.start.max(start), ..*call }));
-        let (group, groups) = (is_second.into(), 1 + u32::from(has_groups));
-        let window = Window { start, length, gap, group, groups, ..Window::default() };
+        let odds = if is_second { SECOND } else { 1.0 - SECOND };
+        let (group, odds) = (is_second.into(), if has_groups { odds } else { 1.0 });
+        let window = Window { start, length, gap, group, odds, ..Window::default() };
         sample.open(Window { measured: start, chances, thinned, likely, ..window });
         always.choose(&mut sample);
         if manner == Manner::Steered {
@@ -355,7 +359,7 @@ fn recording_does_not_count() {
                 length,
                 gap: 1.0,
                 group: 0,
-                groups: 1,
+                odds: 1.0,
                 chances,
                 thinned: None,
                 likely: 1.0,

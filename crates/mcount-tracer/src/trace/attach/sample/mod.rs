@@ -111,8 +111,8 @@ pub struct Opened {
     pub gap: f64,
     /// The number of its group, which was drawn among all of them.
     pub group: u32,
-    /// How many groups there were.
-    pub groups: u32,
+    /// How likely this group was to be drawn.
+    pub odds: f64,
     /// Functions of the group that aren't armed in every window of it.
     pub lots: Vec<Lot>,
     /// Only some of the functions were armed.
@@ -375,8 +375,8 @@ impl Worker {
                 woken = self.wait_until(ends, end);
             }
             let closed = window.close(self, of_group, length)?;
-            let groups = sampler.steering.groups.count();
-            let closed = Opened { lots: drawn.lots.clone(), groups, ..closed };
+            let odds = sampler.steering.groups.odds(group);
+            let closed = Opened { lots: drawn.lots.clone(), odds, ..closed };
             rest = Rest::begin(self);
             if woken != Woken::Time || !self.session.is_there() {
                 return Ok(());

@@ -310,8 +310,7 @@ impl Steering {
 
     /// Which functions are armed in the next window.
     pub(super) fn draw(&mut self) -> Drawn {
-        let group = self.random.next() % u64::from(self.groups.count());
-        let group = u32::try_from(group).unwrap_or(0);
+        let group = self.groups.draw(self.random.next());
         let mut lots = self.lots.get(&group).cloned().unwrap_or_default();
         for lot in &mut lots {
             lot.is_armed = self.random.part() < lot.chance;
@@ -461,12 +460,14 @@ impl Steering {
         }
         self.pay(load);
         // What a window takes, and how long it is, on average over the groups.
-        let all = self.paces.values();
-        let sums = all.fold((0.0, 0.0), |(takes, length), pace| {
-            (takes + pace.of_calls(load) + pace.arming, length + pace.length)
-        });
-        let count = float(self.paces.len().max(1) as u64);
-        let (takes, length) = (sums.0 / count, sums.1 / count);
+        let (mut takes, mut length, mut odds) = (0.0, 0.0, 0.0);
+        for (group, pace) in &self.paces {
+            let part = self.groups.odds(*group);
+            takes += part * (pace.of_calls(load) + pace.arming);
+            length += part * pace.length;
+            odds += part;
+        }
+        let (takes, length) = (takes / odds.max(1e-9), length / odds.max(1e-9));
         // What it may cost until now isn't quite what it has cost. The next few windows make up for that.
         let steady = takes / self.of_windows();
         let gap = (steady + self.debt / 4.0).max(steady / 2.0).max(length * 2.0);

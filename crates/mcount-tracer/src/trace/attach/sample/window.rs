@@ -153,7 +153,7 @@ impl Window {
             rate: worker.trace.rate(),
             gap: 0.0,
             group: self.armed.group,
-            groups: 1,
+            odds: 1.0,
             lots: Vec::new(),
             thinned: self.armed.thinned,
             likely: self.armed.likely,
