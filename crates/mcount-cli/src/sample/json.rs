@@ -1,5 +1,6 @@
 //! A sample as JSON lines: one for each function.
 
+use super::text::of_function;
 use super::{Table, host};
 use crate::trace::attach::{Named, Progress};
 use mcount_view::sample::{Called, Row};
@@ -14,7 +15,7 @@ impl Table {
         let start = progress.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let line = |(row, named): &(Row, Named)| {
             let [median, p90, p99] = row.percentiles;
-            let of = called.iter().filter(|one| one.function == row.function);
+            let of = of_function(&called, row.function);
             let mut line = json!({
                 "start": start.as_secs_f64(),
                 "seconds": progress.running.as_secs_f64(),

@@ -8,6 +8,12 @@ use crate::words::{counted, printable};
 use mcount_view::sample::{Called, Estimate, Load, Row};
 use std::path::Path;
 
+/// Those of a function, of all in the order of functions.
+pub(super) fn of_function(called: &[Called], function: u32) -> impl Iterator<Item = &Called> {
+    let from = called.partition_point(|one| one.function < function);
+    called.iter().skip(from).take_while(move |one| one.function == function)
+}
+
 /// What is in the columns behind the name.
 type Cells = [String; 4];
 
@@ -21,7 +27,7 @@ impl Table {
         for (row, named) in &rows {
             let name = shown_name(&named.function, &named.module, progress);
             table.push((name, cells(row)));
-            let of = called.iter().filter(|one| one.function == row.function);
+            let of = of_function(&called, row.function);
             table.extend(of.map(|one| (self.shown_caller(one.caller, progress), cells_of(one))));
         }
         let count = |text: &String| text.chars().count();

@@ -9,6 +9,7 @@ use super::durations::Durations;
 use super::load::{Recording, Slowed};
 use super::{Cell, Chance, Estimate, Row, Weight, deviation, to_float};
 use crate::compare::statistics::limit;
+use std::sync::OnceLock;
 
 /// Fewer windows than these say too little of how windows differ.
 pub(super) const FEWEST: u64 = 12;
@@ -215,12 +216,16 @@ impl Sums {
     }
 }
 
-/// What Student's t doesn't pass, of so many windows.
+/// What Student's t doesn't pass, of so many windows. It's the same for each function with as many, and takes some microseconds to find.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "it's between 1 and 200"
 )]
 pub(super) fn bound(windows: f64) -> f64 {
-    limit(ODDS, (windows - 1.0).clamp(1.0, 200.0) as usize)
+    const MOST: usize = 200;
+    static KNOWN: [OnceLock<f64>; MOST + 1] = [const { OnceLock::new() }; MOST + 1];
+    let freedom = (windows - 1.0).clamp(1.0, 200.0) as usize;
+    let find = || limit(ODDS, freedom);
+    KNOWN.get(freedom).map_or_else(find, |known| *known.get_or_init(find))
 }
