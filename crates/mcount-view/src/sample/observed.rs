@@ -99,6 +99,12 @@ fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f6
             }
         }
     }
+    let parts = parts(&mut sample, client);
+    (sample, parts)
+}
+
+/// What it estimates, as parts of the truth, with errors.
+fn parts(sample: &mut Sample, client: Client) -> Vec<(f64, f64)> {
     let (truth, used) = rate(client, 0.0);
     let rows = sample.rows(Load { used, elapsed: 1.0 });
     let part = |row: &super::Row| {
@@ -106,8 +112,7 @@ fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f6
         let error = row.per_second.error.unwrap_or(f64::NAN);
         (row.per_second.value / truth, error / truth)
     };
-    let parts = rows.iter().map(part).collect();
-    (sample, parts)
+    rows.iter().map(part).collect()
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it's positive")]

@@ -3,8 +3,7 @@
 use super::super::sites::{Switch, flip};
 use super::super::worker::Worker;
 use super::groups::Groups;
-use super::watch::Watch;
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use std::collections::BTreeSet;
 use std::io;
 
@@ -17,12 +16,12 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
-    /// Those of the process as they are now.
-    pub(super) fn of(worker: &Worker, groups: &Groups, watch: &Watch) -> io::Result<Self> {
+    /// Those of the process as they are now, in which these functions are armed all the time.
+    pub(super) fn of(worker: &Worker, groups: &Groups, watched: &HashSet<u32>) -> io::Result<Self> {
         let mut hooks = Self::default();
         for switch in worker.session.switches()? {
             let function = switch.function;
-            let place = if watch.has(function) {
+            let place = if watched.contains(&function) {
                 hooks.watched.entry(function).or_default()
             } else {
                 hooks.groups.entry(groups.of(function)).or_default()

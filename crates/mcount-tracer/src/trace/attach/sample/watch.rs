@@ -160,7 +160,7 @@ impl Watch {
 impl Sampler {
     /// Where hooks are switched now.
     pub(super) fn find_hooks(&self, worker: &Worker) -> io::Result<Hooks> {
-        Hooks::of(worker, &self.steering.groups, &self.watch)
+        Hooks::of(worker, &self.steering.groups, self.watch.all())
     }
 
     /// Glances have told how often functions are called: chooses their groups, and has those armed all the time that weren't called.
