@@ -236,7 +236,8 @@ fn sample_process(arguments: &SampleArgs, process: i32) -> u8 {
     let slow = arguments.slow.clone().map(|time| SlowCalls::new(time, output.as_ref(), say));
     let has_watch = slow.is_some();
     let table = Table::new(arguments.sort, arguments.format, interval, output, slow)
-        .with_callers(arguments.callers);
+        .with_callers(arguments.callers)
+        .with_say(say);
     let request = Request {
         process,
         command: Vec::new(),

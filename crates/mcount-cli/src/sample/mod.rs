@@ -3,6 +3,7 @@
 mod again;
 mod cells;
 mod json;
+mod left_out;
 mod output;
 mod parquet;
 mod slow;
@@ -12,6 +13,7 @@ pub use self::again::{Again, sample_again};
 pub use self::output::Output;
 pub use self::slow::SlowCalls;
 
+use self::left_out::LeftOut;
 use crate::trace::attach::{self, Caller, IDLE_PROBE, Named, Observer, Opened, Progress, Sampled};
 use crate::words::{counted, printable};
 use clap::ValueEnum;
@@ -73,6 +75,7 @@ pub struct Table {
     shown: usize,
     /// The part of the program's time that probes take between windows.
     idle: f64,
+    left_out: LeftOut,
 }
 
 /// Why there's no file.
@@ -108,7 +111,15 @@ impl Table {
             unfinished: BTreeMap::new(),
             shown: 0,
             idle: 0.0,
+            left_out: LeftOut::default(),
         }
+    }
+
+    /// Says in this way which functions are left out.
+    #[must_use]
+    pub fn with_say(mut self, say: fn(&str)) -> Self {
+        self.left_out.say = Some(say);
+        self
     }
 
     /// Prints who calls each function, too.
@@ -121,6 +132,8 @@ impl Table {
     fn rows(&mut self, progress: &Progress) -> Vec<(Row, Named)> {
         let (used, elapsed) = progress.outside;
         let rows = self.sample.rows(Load { used, elapsed }).into_iter();
+        // The times in which these weren't armed aren't known.
+        let rows = rows.filter(|row| !self.left_out.has(row.function));
         let named = |row: Row| Some((row, self.functions.get(&row.function)?.clone()));
         let mut rows: Vec<(Row, Named)> = rows.filter_map(named).collect();
         let of_probes = rows.iter().filter(|(_, named)| named.is_probe);
@@ -335,6 +348,13 @@ impl Observer for Table {
         }
     }
 
+    fn left_out(&mut self, functions: &[u32], cost: f64) {
+        self.left_out.add(functions, cost);
+        if let Some(slow) = &mut self.slow {
+            slow.leave_out(functions);
+        }
+    }
+
     fn describe(&mut self, trace: &Trace<'_>, progress: &Progress) {
         if let Some(slow) = &mut self.slow {
             slow.describe(&self.functions, trace, progress);
@@ -342,7 +362,7 @@ impl Observer for Table {
     }
 
     fn unfinished(&mut self, function: u32, start: u64) {
-        if self.sample.add_open(function, start) {
+        if !self.left_out.has(function) && self.sample.add_open(function, start) {
             *self.unfinished.entry(function).or_default() += 1;
         }
     }
@@ -365,6 +385,7 @@ impl Observer for Table {
         let printed = if is_printed { self.print(progress, true) } else { Ok(()) };
         let slow = self.slow.as_mut().map_or(Ok(()), |slow| slow.write(progress));
         self.reset();
+        self.left_out.tell(&self.functions);
         written.and(printed).and(slow)
     }
 

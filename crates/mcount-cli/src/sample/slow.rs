@@ -26,6 +26,8 @@ pub struct SlowCalls {
     watched: BTreeMap<u32, u64>,
     /// Those that are called too often for that.
     busy: BTreeSet<u32>,
+    /// Those that aren't sampled at all.
+    left_out: BTreeSet<u32>,
     /// What the next trace is.
     trace: Option<Vec<u8>>,
     notes: Vec<String>,
@@ -44,8 +46,8 @@ impl SlowCalls {
             say: output.say,
         };
         let (output, watched) = (output.map(beside), BTreeMap::new());
-        let (busy, calls, trace, notes) = (BTreeSet::new(), None, None, Vec::new());
-        Self { least, text, output, say, calls, watched, busy, trace, notes }
+        let (busy, left_out, calls, trace, notes) = Default::default();
+        Self { least, text, output, say, calls, watched, busy, left_out, trace, notes }
     }
 
     /// There are so many ticks in a second.
@@ -64,6 +66,12 @@ impl SlowCalls {
             self.watched.retain(|function, _| !functions.contains(function));
             self.busy.extend(functions);
         }
+    }
+
+    /// These functions aren't sampled any more.
+    pub(super) fn leave_out(&mut self, functions: &[u32]) {
+        self.left_out.extend(functions);
+        self.busy.retain(|function| !functions.contains(function));
     }
 
     /// A call has ended. What called others before these were watched would lack them.
@@ -141,7 +149,10 @@ impl SlowCalls {
             let names = names.join(", ");
             notes.push(format!("{count} called too often to be watched at this cost: {names}"));
         }
-        let is_known = |one: &u32| self.watched.contains_key(one) || self.busy.contains(one);
+        let is_known = |one: &u32| {
+            let is_out = self.left_out.contains(one) || self.busy.contains(one);
+            is_out || self.watched.contains_key(one)
+        };
         let unknown = functions.keys().filter(|one| !is_known(one)).count();
         if unknown != 0 {
             let count = counted(unknown, "function", "functions");

@@ -25,9 +25,10 @@ pub(crate) fn tests() -> Vec<Test> {
     if !cfg!(target_arch = "x86_64") {
         return Vec::new();
     }
-    let rows: [(&str, Check); 3] = [
+    let rows: [(&str, Check); 4] = [
         ("sample::puns", || near_the_truth(&["-O2", "-no-pie"])),
         ("sample::puns-pie", || near_the_truth(&["-O2", "-pie", "-fPIE"])),
+        ("sample::puns-left-out", left_out),
         ("sample::puns-killed", killed),
     ];
     let mut tests: Vec<Test> = rows.into_iter().map(test).collect();
@@ -112,6 +113,30 @@ fn near_the_truth(flags: &[&str]) -> Result<(), String> {
             return Err(format!("{function}: {found} ± {error} instead of {truth}"));
         }
     }
+    runs_on(&mut served)
+}
+
+/// A function whose probe would cost too much isn't sampled, which is said.
+fn left_out() -> Result<(), String> {
+    let room = Room::new()?;
+    let (program, pattern) = compiled(&room, &["-O2", "-no-pie"])?;
+    let mut served = Served::command(Command::new(&program).arg("2"))?;
+    let options = ["--cost", "5%", "--duration", "3s", "--format", "jsonl", "--probe", &pattern];
+    let mut child = sample(&room, &options, served.id())?;
+    wait_for_idle(&mut served, &[])?;
+    let ended = room.wait("sample", &mut child)?;
+    let said =
+        ["mcount: 1 function left out, as its probe would cost ", ": stays; a higher --cost"];
+    let is_last = |line: &str| said.iter().all(|part| line.contains(part));
+    if ended.code != 0 || !ended.stderr.lines().last().is_some_and(is_last) {
+        return Err(format!("{ended:?}"));
+    }
+    for function in FUNCTIONS {
+        if row(&ended.stdout, function).is_err() != (function == STAYS) {
+            return Err(format!("{function}: {ended:?}"));
+        }
+    }
+    code_is_as_in_file(&program, served.id())?;
     runs_on(&mut served)
 }
 

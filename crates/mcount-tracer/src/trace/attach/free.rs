@@ -1,5 +1,5 @@
 //! Has functions with probes be as they were while these are idle: finds room for what their jumps lead to, maps it, and puts back what the probes
-//! took. All threads stand while that's done.
+//! took. All threads stand while that's done. For which there's no room, and which cost too much, are as they were for good.
 
 use super::block::in_memory;
 use super::maps;
@@ -49,6 +49,28 @@ impl Session {
         }
         self.let_go(standing);
         Ok(count)
+    }
+
+    /// Puts back for good what probes took from these functions. Threads stop for that. Which ones are as they were now.
+    ///
+    /// They stay on the list: a process that was made by `fork` before has their probes still. A thread in one's moved instructions goes on
+    /// there.
+    pub(super) fn leave_out(&mut self, functions: &[u32]) -> io::Result<BTreeSet<u32>> {
+        let places = self.puns.places(&self.changes);
+        let standing = Standing::of(self.process)?;
+        let mut left_out = BTreeSet::new();
+        for function in functions {
+            let probe = places.get(function).and_then(|place| self.changes.get(*place));
+            let Some(probe) = probe.filter(|change| change.is_probe()) else { continue };
+            let restored = sites::restore(&self.memory, std::slice::from_ref(probe), &self.rooms);
+            // Where that fails, the probe costs what it did.
+            if restored.is_ok_and(|count| count != 0) {
+                left_out.insert(*function);
+            }
+        }
+        self.puns.left_out.extend(&left_out);
+        self.let_go(standing);
+        Ok(left_out)
     }
 
     /// Maps pages with this in them. Those that couldn't be.

@@ -27,6 +27,8 @@ pub(super) struct Puns {
     pub(super) all: BTreeMap<u32, Change>,
     /// Functions that can't have one.
     pub(super) refused: BTreeSet<u32>,
+    /// Those of them that are as they were for good, as their probes cost too much.
+    pub(super) left_out: BTreeSet<u32>,
     /// Pages for what jumps lead to, and what is used of each.
     pub(super) pages: BTreeMap<u64, Vec<Range<u64>>>,
     /// Where the only probe of a function is in the list.

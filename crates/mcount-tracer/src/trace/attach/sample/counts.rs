@@ -31,6 +31,16 @@ impl Counts {
         self.all.get(place).copied().unwrap_or(0)
     }
 
+    /// So many calls of these functions.
+    #[cfg(test)]
+    pub(super) fn of_all(calls: &[(u32, u32)]) -> Self {
+        let mut counts = Self::default();
+        for (function, count) in calls {
+            (0..*count).for_each(|_| counts.add(*function));
+        }
+        counts
+    }
+
     /// Functions that were called, and how often.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.called.iter().map(|function| (*function, self.of(*function)))

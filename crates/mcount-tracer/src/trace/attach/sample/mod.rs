@@ -168,6 +168,9 @@ pub trait Observer {
     fn watch(&mut self, functions: &BTreeSet<u32>, since: Option<u64>);
     /// The probes of these functions cost nothing while they're idle, from now on.
     fn freed(&mut self, functions: &BTreeSet<u32>);
+    /// These functions aren't sampled any more. Their probes, that of the first one most, would take this part of the program's time while they're
+    /// idle.
+    fn left_out(&mut self, functions: &[u32], cost: f64);
     /// What is known of processes, threads and modules. The next thing is [`Observer::complete`].
     fn describe(&mut self, trace: &Trace<'_>, progress: &Progress);
     /// A call of a function that began at this time hadn't ended at the end.
@@ -345,7 +348,7 @@ impl Worker {
         // What was called until all were idle is in no window.
         sampler.look(self);
         sampler.hooks = sampler.find_hooks(self)?;
-        sampler.glance(self)?;
+        sampler.glance(self, (0..sampler.steering.groups.count(), 1.0))?;
         sampler.free_first(self)?;
         sampler.set_apart(self)?;
         sampler.steering.begin();

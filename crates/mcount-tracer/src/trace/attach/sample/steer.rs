@@ -5,6 +5,8 @@
 //! estimate wrong. It's the same with functions that are called so often that windows would slow the program down much: they're armed by lot, and
 //! count for more.
 
+mod glance;
+
 use super::counts::Counts;
 use super::groups::Groups;
 use super::random::{Random, float};
@@ -398,15 +400,6 @@ impl Steering {
     /// Whether a call that has ended began in no window. It may have, unless it's one of those that began just before or after the newest.
     pub(super) fn is_in_none(&self, call: &Ended) -> bool {
         call.start >= self.armed && !(self.newest.0..self.newest.1).contains(&call.start)
-    }
-
-    /// All calls of the newest window were seen, which was so long and does nothing but to tell how often functions of this group are called.
-    pub(super) fn glanced(&mut self, group: u32, length: Duration) {
-        let per_second = 1.0 / length.as_secs_f64();
-        let seen = self.seen.iter().filter(|(function, _)| self.groups.of(*function) == group);
-        let rates = seen.map(|(function, calls)| (function, f64::from(calls) * per_second));
-        self.rates.insert(group, rates.collect());
-        self.choose_lots(group);
     }
 
     /// All calls of the newest window were seen that ended in time. `has_missed`: others were lost.

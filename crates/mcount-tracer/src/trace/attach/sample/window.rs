@@ -91,7 +91,8 @@ impl Session {
     /// Where armed hooks are switched.
     pub(super) fn switches(&self) -> io::Result<Vec<Switch>> {
         let puns = self.puns.switches(&self.memory);
-        let is_other = |change: &&Change| change.function != 0 && !self.puns.has(change.function);
+        let has_none = |function| self.puns.has(function) || self.puns.left_out.contains(&function);
+        let is_other = |change: &&Change| change.function != 0 && !has_none(change.function);
         let armed = self.changes.iter().filter(is_other);
         let switches = armed.filter_map(|change| Switch::of(&self.memory, change).transpose());
         puns.into_iter().map(Ok).chain(switches).collect()
