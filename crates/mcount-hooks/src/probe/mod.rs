@@ -159,7 +159,9 @@ impl<'d> Outline<'d> {
         planner.read_code();
         planner.read_data();
         planner.references.finish();
-        planner.tables = Tables::of(&planner.references);
+        if planner.processor.has_scaled_tables {
+            planner.tables = Tables::of(&planner.references);
+        }
         planner.parts = planner.find_parts();
         planner
     }

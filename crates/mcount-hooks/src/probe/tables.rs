@@ -30,24 +30,29 @@ pub(super) fn walk(image: &Image<'_>, references: &mut References) {
 /// All words of four bytes in data, by value.
 #[derive(Debug, Default)]
 pub(super) struct Words {
-    /// Value and address, ascending.
-    all: Vec<(i32, u64)>,
+    /// Value and number, in the high and the low half, ascending: a file has millions, and this way they're sorted in half the time.
+    all: Vec<u64>,
+    /// The number of the first word of each piece of data, and its address.
+    pieces: Vec<(u64, u64)>,
 }
 
 impl Words {
     pub(super) fn of(image: &Image<'_>) -> Self {
-        let mut all = Vec::new();
+        let (mut all, mut pieces) = (Vec::new(), Vec::new());
         for (start, bytes) in &image.data {
             // Data that's loaded at an odd address begins with bytes that belong to no word.
             let skipped = usize::try_from(start.wrapping_neg() % 4).unwrap_or(0);
             let words = bytes.get(skipped..).unwrap_or_default().chunks_exact(4);
-            for (index, word) in words.enumerate() {
+            pieces.push((all.len() as u64, start + skipped as u64));
+            let first = all.len() as u64;
+            all.extend(words.zip(first..).map(|(word, number)| {
                 let value = word.first_chunk().map_or(0, |word| i32::from_le_bytes(*word));
-                all.push((value, start + (skipped + 4 * index) as u64));
-            }
+                // No file has so many words that the number is too large. It only says where the word is.
+                from(value) | number.min(u32::MAX.into())
+            }));
         }
         all.sort_unstable();
-        Self { all }
+        Self { all, pieces }
     }
 
     /// A word that leads into `range`, relative to one of the `bases`.
@@ -56,10 +61,23 @@ impl Words {
             let distance =
                 |address: u64| i32::try_from(address.wrapping_sub(base.address).cast_signed()).ok();
             let (first, end) = (distance(range.start)?, distance(range.end)?);
-            let at = self.all.partition_point(|(value, _)| *value < first);
-            self.all.get(at).filter(|(value, _)| *value < end).map(|(_, address)| *address)
+            let at = self.all.partition_point(|word| *word < from(first));
+            let found = self.all.get(at).filter(|word| **word < from(end))?;
+            self.address(found & u64::from(u32::MAX))
         })
     }
+
+    /// The address of the word with this number.
+    fn address(&self, number: u64) -> Option<u64> {
+        let after = self.pieces.partition_point(|(first, _)| *first <= number);
+        let (first, start) = self.pieces.get(after.checked_sub(1)?)?;
+        Some(start + 4 * (number - first))
+    }
+}
+
+/// The smallest entry with this value: the order of entries is that of values, which have a sign.
+fn from(value: i32) -> u64 {
+    u64::from(value.cast_unsigned() ^ 1 << 31) << 32
 }
 
 /// Where jump tables may begin.
