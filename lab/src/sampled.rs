@@ -295,8 +295,7 @@ impl Outcome {
         self.speeds.push(rate / (around / 3.0));
         let mut sampled: BTreeMap<Function, f64> = BTreeMap::new();
         for row in &rows {
-            let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
-            let function = (text("function").to_owned(), real(text("module")));
+            let function = function(row);
             if program.others.contains(&&*function.0) {
                 continue;
             }
@@ -368,8 +367,7 @@ fn calls_of(
     let mut calls = BTreeMap::new();
     for line in text.lines() {
         let row: Value = serde_json::from_str(line)?;
-        let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
-        let function = (text("function").to_owned(), real(text("module")));
+        let function = function(&row);
         if program.others.contains(&&*function.0) {
             continue;
         }
@@ -377,6 +375,17 @@ fn calls_of(
             row.get("calls").and_then(Value::as_f64).ok_or("no calls")?;
     }
     Ok(calls)
+}
+
+/// A function and its module, without symbolic links: those without a name have that of the module's file.
+fn function(row: &Value) -> Function {
+    let text = |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (name, module) = (text("function"), real(text("module")));
+    let file = Path::new(&module).file_name().unwrap_or_default().to_string_lossy();
+    match name.split_once("+0x") {
+        Some((_, offset)) => (format!("{file}+0x{offset}"), module),
+        None => (name.to_owned(), module),
+    }
 }
 
 /// The path of a module without symbolic links: a program that is started knows its libraries by the names that it asks for.

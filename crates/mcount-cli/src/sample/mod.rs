@@ -209,12 +209,16 @@ impl Table {
     /// Nothing of this period was seen yet.
     fn reset(&mut self) {
         self.sample.begin_again(self.cost);
-        self.sample.set_groups(self.functions.values().map(|named| (named.number, named.group)));
-        self.sample.set_always(&self.always, true);
+        self.set_groups();
         if !self.has_callers {
             self.sample.without_callers();
         }
         self.unfinished.clear();
+    }
+
+    fn set_groups(&mut self) {
+        self.sample.set_groups(self.functions.values().map(|named| (named.number, named.group)));
+        self.sample.set_always(&self.always, true);
     }
 
     /// Prints the table, over the last one if that isn't the last.
@@ -290,7 +294,7 @@ impl Observer for Table {
         for named in self.functions.values_mut() {
             named.group = group_of(named.number);
         }
-        self.reset();
+        self.set_groups();
     }
 
     fn open(&mut self, window: Opened) {
@@ -318,7 +322,8 @@ impl Observer for Table {
     }
 
     fn call(&mut self, call: &Ended, caller: Option<Caller>) {
-        self.sample.add(call, caller.map(number_of));
+        let caller = caller.map(number_of).filter(|caller| !self.left_out.has(*caller));
+        self.sample.add(call, caller);
         if let Some(slow) = &mut self.slow {
             slow.add(call);
         }
@@ -350,6 +355,7 @@ impl Observer for Table {
 
     fn left_out(&mut self, functions: &[u32], cost: f64) {
         self.left_out.add(functions, cost);
+        self.sample.leave_out(functions);
         if let Some(slow) = &mut self.slow {
             slow.leave_out(functions);
         }

@@ -259,8 +259,9 @@ impl Sample {
         self.tick = 1.0 / rate.max(1) as f64;
     }
 
-    /// The groups of functions. Each window has one group, drawn by lot: to a function there are no other windows.
+    /// The groups of functions, before the first window. Each window has one group, drawn by lot: to a function there are no other windows.
     pub fn set_groups(&mut self, groups: impl IntoIterator<Item = (u32, u32)>) {
+        self.groups = Groups::default();
         for (function, group) in groups {
             self.groups.add(function, group);
         }
@@ -273,6 +274,15 @@ impl Sample {
             if let Some(own) = &mut self.own {
                 own.change(function, &self.groups, is_always);
             }
+        }
+    }
+
+    /// These functions aren't sampled any longer, and it's as if they never had been.
+    pub fn leave_out(&mut self, functions: &[u32]) {
+        self.settle();
+        self.functions.retain(|function, _| !functions.contains(function));
+        if let Some(own) = &mut self.own {
+            own.leave_out(functions);
         }
     }
 
@@ -370,7 +380,7 @@ impl Sample {
         let found = self.window_of(ended.start);
         let is_recorded = (self.measured.0..self.measured.1).contains(&ended.start);
         let is_newest = found.is_some_and(|(is_newest, _)| is_newest);
-        if is_recorded || is_newest {
+        if (is_recorded || is_newest) && self.newest.len_of_others() < Self::CELLS {
             let Ended { thread, function, .. } = *ended;
             let number = u64::from(function) << 32 ^ u64::from(thread);
             let [recorded, newest] = self.newest.of((thread, function), number);

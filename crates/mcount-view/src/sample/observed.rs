@@ -51,8 +51,8 @@ fn sample(client: Client, seed: u64, is_watching: bool) -> (Sample, Vec<(f64, f6
     const LENGTH: f64 = 0.002;
     let mut random = Random(seed);
     let mut sample = Sample::new(RATE, USUAL);
-    sample.set_groups((0..FUNCTIONS).map(|function| (function, 0)));
-    sample.set_groups(WATCHED.map(|function| (function, 1)));
+    let others = WATCHED.map(|function| (function, 1));
+    sample.set_groups((0..FUNCTIONS).map(|function| (function, 0)).chain(others));
     if is_watching {
         sample.set_always(&WATCHED.collect(), true);
     }

@@ -128,6 +128,14 @@ impl Own {
         self.lots.entry(chance.function).or_default().add(chance, weight);
     }
 
+    /// Forgets these functions, and who called them: their time is that of who did.
+    pub(super) fn leave_out(&mut self, functions: &[u32]) {
+        let is_left = |function: &u32| !functions.contains(function);
+        self.whole.retain(|function, _| is_left(function));
+        self.called.retain(|(caller, function), _| is_left(caller) && is_left(function));
+        self.joint.retain(|(function, _), _| is_left(function));
+    }
+
     /// The windows of a function.
     fn windows_of(&self, function: u32, by: &Corrections<'_>) -> Option<Windows> {
         let all = self.windows.of(function, by.groups);

@@ -4,7 +4,6 @@
 //! Such a jump leads wherever the function's own bytes say. If there's free memory, a page is mapped there, with code that goes on to the
 //! function's unit. That takes a page for nearly each function, so only those have one that are called most often.
 
-use super::block::is_jumps;
 use super::maps::Mapping;
 use super::sites::{Change, Switch, flip};
 use crate::trace::processor;
@@ -134,15 +133,14 @@ pub(super) fn pages(range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
     (range.start / PAGE..range.end.div_ceil(PAGE)).map(|page| page * PAGE)
 }
 
-/// Memory that isn't to be used: what ranges begin and end with, ascending and apart.
+/// Memory that isn't to be used, unless it's known to be ours; an earlier `mcount` that was killed may have left pages. What ranges begin and end with, ascending and apart.
 pub(super) fn taken(maps: &[Mapping]) -> Vec<(u64, u64)> {
     let grown = |map: &Mapping| match map.path.to_str() {
         Some("[heap]") => (map.start, map.end.saturating_add(GROWTH)),
         Some("[stack]") => (map.start.saturating_sub(GROWTH), map.end),
         _ => (map.start, map.end),
     };
-    let is_other = |map: &&Mapping| !is_jumps(map);
-    let mut all: Vec<(u64, u64)> = maps.iter().filter(is_other).map(grown).collect();
+    let mut all: Vec<(u64, u64)> = maps.iter().map(grown).collect();
     all.sort_unstable();
     all.dedup_by(|next, before| {
         let is_one = next.0 <= before.1;

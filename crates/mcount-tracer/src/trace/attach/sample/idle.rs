@@ -34,6 +34,8 @@ pub(super) struct Idle {
     windows: u64,
     /// It's not possible.
     is_over: bool,
+    /// Functions whose probes cost too much when that was looked at last.
+    suspects: BTreeSet<u32>,
 }
 
 impl Idle {
@@ -141,7 +143,11 @@ impl Sampler {
             return Ok(false);
         }
         let has_freed = !self.idle.is_over && self.free_dearest(worker)?;
-        let dear = self.too_dear(worker);
+        let mut dear = self.too_dear(worker);
+        // One window of a burst isn't enough to tell.
+        let suspects = dear.iter().map(|(_, function)| *function).collect();
+        let before = std::mem::replace(&mut self.idle.suspects, suspects);
+        dear.retain(|(_, function)| before.contains(function));
         let has_left_out = self.leave_out(worker, &dear)?;
         self.leave_room(worker);
         Ok(has_freed || has_left_out)
@@ -176,11 +182,15 @@ impl Sampler {
 
     /// Functions whose probes can't be made to cost nothing, and cost too much, with calls in a second.
     fn too_dear(&self, worker: &Worker) -> Vec<(f64, u32)> {
+        // If that's unknown, all stay.
+        if self.idle.is_over {
+            return Vec::new();
+        }
         let puns = &worker.session.puns;
         let costs = |function: u32| {
             !puns.has(function) && !puns.left_out.contains(&function) && !self.watch.has(function)
         };
-        let is_refused = |function: u32| self.idle.is_over || puns.refused.contains(&function);
+        let is_refused = |function: u32| puns.refused.contains(&function);
         self.idle.dearest(&self.steering, LEFT, costs, is_refused)
     }
 

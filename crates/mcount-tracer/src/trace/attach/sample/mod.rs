@@ -196,7 +196,7 @@ pub trait Observer {
 }
 
 /// How often calls are read that ended after their window, and those of functions that are armed all the time.
-const STALE: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(200)];
+const STALE: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(100)];
 /// Chunks that are read at once: all of a ring.
 const CHUNKS: usize = 256;
 
@@ -213,8 +213,9 @@ struct Sampler {
     follower: Follower,
     /// The number that the process has in the trace.
     process: u32,
-    /// Processes that have recorded calls.
+    /// Processes that have recorded calls, and how many others there were.
     known: BTreeSet<u32>,
+    others: usize,
     /// The build ID of the program.
     build: Arc<str>,
     period: Option<Duration>,
@@ -309,6 +310,7 @@ impl Worker {
             follower: Follower::new(),
             process: inner_id(self.request.process).cast_unsigned(),
             known: BTreeSet::new(),
+            others: 0,
             build,
             period: sampling.period,
             began: Began::now(),
@@ -351,6 +353,7 @@ impl Worker {
         sampler.glance(self, (0..sampler.steering.groups.count(), 1.0))?;
         sampler.free_first(self)?;
         sampler.set_apart(self)?;
+        sampler.watch_first(self)?;
         sampler.steering.begin();
         let mut end = Instant::now();
         let mut rest = Rest::begin(self);
@@ -429,6 +432,7 @@ impl Worker {
                 if let Err(error) = self.complete(sampler) {
                     sampler.observer.failed(&error);
                 }
+                sampler.set_apart(self)?;
             }
             if Instant::now() >= until {
                 return Ok(if self.session.is_there() { Woken::Time } else { Woken::Gone });
@@ -504,8 +508,11 @@ impl Worker {
     /// Makes the hooks idle of processes that were made by `fork` in a window.
     fn leave_alone(&self, sampler: &mut Sampler) {
         let found = self.trace.processes();
-        let is_new = found.iter().any(|process| !sampler.known.contains(process));
-        let Some(file) = self.trace.file().metadata().ok().filter(|_| is_new) else { return };
+        let is_new =
+            |process: &&u32| !sampler.known.contains(process) && **process != sampler.process;
+        let count = found.iter().filter(is_new).count();
+        let Some(file) = self.trace.file().metadata().ok().filter(|_| count != 0) else { return };
+        sampler.others += count;
         for process in processes_with(&file).unwrap_or_default() {
             if process != self.request.process
                 && let Ok(Some(session)) = self.session.forked(process)
@@ -555,7 +562,10 @@ impl Sampler {
                 }
             });
             let [missed, before] = &mut self.missed;
+            let more = (look.missed - *before).saturating_sub(*missed);
             *missed = look.missed - *before;
+            steering.missed(more);
+            watch.missed(more);
             if look.left == 0 {
                 break;
             }

@@ -88,8 +88,9 @@ pub(super) struct Steering {
     gap: f64,
     /// By group.
     paces: HashMap<u32, Pace>,
-    /// The program's processor time in a second.
+    /// The program's processor time in a second, and what it was lately: seconds of it, and seconds.
     load: f64,
+    lately: (f64, f64),
     pub(super) groups: Groups,
     /// Calls in a second, by group, then by function.
     rates: HashMap<u32, HashMap<u32, f64>>,
@@ -178,6 +179,7 @@ impl Steering {
             gap: GAPS[2],
             paces: HashMap::default(),
             load: 0.0,
+            lately: (0.0, 0.0),
             groups,
             rates: HashMap::default(),
             seen: Counts::default(),
@@ -232,9 +234,14 @@ impl Steering {
         (self.cost - self.idle).max(self.cost * WINDOWS)
     }
 
-    /// The program's processor time in a second.
+    /// The program's processor time in a second, lately: a service may have had nothing to do all night.
     pub(super) fn load(&self) -> f64 {
-        self.load.max(0.01)
+        (self.lately.0 / self.lately.1.max(1e-9)).max(0.01)
+    }
+
+    /// So many calls were recorded that nobody has read.
+    pub(super) fn missed(&mut self, calls: u64) {
+        self.total.calls += calls;
     }
 
     /// Calls in a second, and whose they are.
@@ -287,13 +294,15 @@ impl Steering {
         Duration::from_secs_f64(if self.groups.is_busy(group) { busy } else { usual })
     }
 
-    /// Functions that are called most often have groups of their own from now on; no window has been yet.
-    pub(super) fn set_apart(&mut self) {
-        let all: Vec<(f64, u32)> = self.all_rates().collect();
+    /// Functions that are called most often have groups of their own from now on, and others have as many as they need. Nothing has been seen
+    /// yet that counts.
+    pub(super) fn set_apart(&mut self, is_watched: impl Fn(u32) -> bool) {
+        let all: Vec<(f64, u32)> = self.all_rates().filter(|(_, one)| !is_watched(*one)).collect();
         let known: Vec<u32> = self.rates.keys().copied().collect();
         self.groups = self.groups.apart(all.clone(), self.room());
         self.rates.clear();
         self.lots.clear();
+        self.paces.clear();
         for group in known {
             self.rates.entry(group).or_default();
         }
@@ -353,6 +362,9 @@ impl Steering {
         outside.0 += used;
         outside.1 += elapsed;
         self.load = outside.0 / outside.1.max(1e-9);
+        // As rates are: the newest tenth counts for as much as all before.
+        let (before, of) = self.lately;
+        self.lately = (before * (1.0 - NEW) + used, of * (1.0 - NEW) + elapsed);
     }
 
     /// Seconds of processor time outside windows of this sample, and how long that was.
@@ -390,7 +402,9 @@ impl Steering {
     pub(super) fn saw(&mut self, call: &Ended) {
         // Those of functions that are armed all the time are no window's.
         self.calls += u64::from(call.start >= self.armed);
-        let calls = if self.is_busy { &mut self.total.busy } else { &mut self.total.calls };
+        // What is armed all the time finds as little of what it needs in the caches as ever.
+        let is_busy = self.is_busy && self.groups.is_busy(self.groups.of(call.function));
+        let calls = if is_busy { &mut self.total.busy } else { &mut self.total.calls };
         *calls += 1;
         if (self.newest.0..self.newest.1).contains(&call.start) {
             self.seen.add(call.function);

@@ -37,6 +37,8 @@ pub(super) struct Watch {
     rates: HashMap<u32, f64>,
     counts: Counts,
     since: Option<Instant>,
+    /// Calls were lost since then, so there are far too many.
+    has_missed: bool,
 }
 
 impl Watch {
@@ -66,6 +68,11 @@ impl Watch {
     /// The process has made so many others. Is that too many?
     pub(super) fn is_given_up(&self, processes: usize) -> bool {
         !self.is_wanted && processes > PROCESSES
+    }
+
+    /// So many calls were recorded that nobody has read.
+    pub(super) fn missed(&mut self, calls: u64) {
+        self.has_missed |= calls != 0;
     }
 
     /// A call has ended, of any function.
@@ -121,7 +128,7 @@ impl Watch {
     pub(super) fn shed(&mut self, most: f64) -> BTreeSet<u32> {
         let mut shed = BTreeSet::new();
         let elapsed = self.since.get_or_insert_with(Instant::now).elapsed();
-        if elapsed < LONG_ENOUGH {
+        if elapsed < LONG_ENOUGH && !std::mem::take(&mut self.has_missed) {
             return shed;
         }
         let mut rates = HashMap::default();
@@ -163,14 +170,19 @@ impl Sampler {
         Hooks::of(worker, &self.steering.groups, self.watch.all())
     }
 
-    /// Glances have told how often functions are called: chooses their groups, and has those armed all the time that weren't called.
+    /// Glances, or the windows of a period that is over, have told how often functions are called: chooses their groups.
     pub(super) fn set_apart(&mut self, worker: &Worker) -> io::Result<()> {
-        let called: BTreeSet<u32> =
-            self.steering.all_rates().map(|(_, function)| function).collect();
-        self.steering.set_apart();
+        self.steering.set_apart(|function| self.watch.has(function));
         let groups = self.steering.groups.clone();
         self.observer.regroup(&|function| groups.of(function));
         self.hooks = self.find_hooks(worker)?;
+        Ok(())
+    }
+
+    /// Has functions armed all the time of which no glance saw a call.
+    pub(super) fn watch_first(&mut self, worker: &Worker) -> io::Result<()> {
+        let rates = self.steering.all_rates();
+        let called: BTreeSet<u32> = rates.map(|(_, function)| function).collect();
         let all = self.functions.iter().copied();
         let seldom: BTreeSet<u32> = all.filter(|one| !called.contains(one)).collect();
         self.watch.begin_with(&seldom);
@@ -211,7 +223,7 @@ impl Sampler {
     /// Has functions armed in windows alone that are called too often for more.
     pub(super) fn shed(&mut self, worker: &Worker) -> io::Result<()> {
         let most = self.steering.room_to_watch(self.watch.is_wanted());
-        let is_given_up = self.watch.is_given_up(self.known.len());
+        let is_given_up = self.watch.is_given_up(self.others);
         let shed = if is_given_up { self.watch.end() } else { self.watch.shed(most) };
         self.set_watched(worker, &shed, false)
     }
