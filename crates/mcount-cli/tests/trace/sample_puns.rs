@@ -121,7 +121,7 @@ fn left_out() -> Result<(), String> {
     let room = Room::new()?;
     let (program, pattern) = compiled(&room, &["-O2", "-no-pie"])?;
     let mut served = Served::command(Command::new(&program).arg("2"))?;
-    let options = ["--cost", "3%", "--duration", "5s", "--format", "jsonl", "--probe", &pattern];
+    let options = ["--cost", "3%", "--duration", "15s", "--format", "jsonl", "--probe", &pattern];
     let mut child = sample(&room, &options, served.id())?;
     wait_for_idle(&mut served, &[])?;
     let ended = room.wait("sample", &mut child)?;
