@@ -142,8 +142,7 @@ impl Calibration {
         let [mut part, mut deviation] = LIKELY;
         let whole = self.solve(None);
         let found_at = whole.map_or(0.0, |(_, calls)| calls * usual);
-        part = 1.0 + (part - 1.0) * cold(found_at);
-        deviation = (deviation * cold(found_at)).max(LEAST_UNSURE);
+        deviation = deviation.max(LEAST_UNSURE);
         let mut variance = deviation * deviation;
         let found = whole.zip((0..BLOCKS).map(|block| self.solve(Some(block))).collect());
         if let Some(((found, _), parts)) = found.filter(|_| usual > 0.0) {

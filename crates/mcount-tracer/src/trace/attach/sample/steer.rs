@@ -6,6 +6,7 @@
 //! count for more.
 
 mod glance;
+mod lots;
 
 use super::counts::Counts;
 use super::groups::Groups;
@@ -40,8 +41,6 @@ const WINDOWS: f64 = 0.25;
 const THINNED: u64 = 4;
 const LEFT: f64 = 4.0;
 const HALVINGS: [u32; 2] = [1, 3];
-/// The smallest chance.
-const LEAST: f64 = 1.0 / 8.0;
 
 /// What is drawn for a window.
 #[derive(Debug, Clone)]
@@ -494,41 +493,6 @@ impl Steering {
         let spent = (recording / load + total.own - paid.own) / self.of_windows();
         // A program that was idle all night isn't to pay for it in the morning.
         self.debt = (self.debt + spent - (now - then).as_secs_f64()).max(-SAVED);
-    }
-
-    /// Chooses chances of functions: those that are called most often are armed less often, until windows aren't crowded.
-    fn choose_lots(&mut self, group: u32) {
-        let room = self.room();
-        let is_busy = self.groups.is_busy(group);
-        let rates = self.rates.entry(group).or_default();
-        let mut busy: Vec<(u32, f64)> =
-            rates.iter().map(|(function, rate)| (*function, *rate)).collect();
-        busy.sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-        let mut sum: f64 = busy.iter().map(|(_, rate)| rate).sum();
-        let lots = self.lots.entry(group).or_default();
-        lots.clear();
-        // Few calls are recorded in such a window however many there are, as it's short.
-        if is_busy {
-            return;
-        }
-        // Each of the first ones gets as much of the room as any other.
-        for (place, (function, rate)) in (1..).zip(&busy) {
-            if sum <= room {
-                break;
-            }
-            sum -= rate;
-            let share = (room - sum).max(room / 2.0) / f64::from(place);
-            let mut chance = 1.0;
-            while chance > LEAST && chance * rate > share {
-                chance /= 2.0;
-            }
-            if chance < 1.0 {
-                lots.push(Lot { function: *function, chance, is_armed: false });
-                sum += rate * chance;
-            } else {
-                break;
-            }
-        }
     }
 }
 
