@@ -5,6 +5,7 @@ use crate::Test;
 use crate::sample::{Check, row, sample, test};
 use crate::truth::Room;
 use serde_json::Value;
+use std::path::Path;
 use std::process::Command;
 use testkit::served::Served;
 
@@ -31,13 +32,19 @@ fn ask(served: &mut Served) -> Result<Vec<f64>, String> {
     if words.len() == 1 + FUNCTIONS.len() { Ok(words) } else { Err(format!("wrong: {line:?}")) }
 }
 
+/// On a busy machine, 4 seconds may be too few.
 fn near_the_truth(flags: &[&str], options: &[&str]) -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", flags, "busiest.c")?;
-    let mut served = Served::command(&mut Command::new(&program))?;
+    let first = is_near(&room, &program, &[&["--duration", "4s"], options].concat());
+    first.or_else(|_| is_near(&room, &program, &[&["--duration", "16s"], options].concat()))
+}
+
+fn is_near(room: &Room, program: &Path, options: &[&str]) -> Result<(), String> {
+    let mut served = Served::command(&mut Command::new(program))?;
     let before = ask(&mut served)?;
-    let fixed = ["--cost", "20%", "--duration", "4s", "--seed", "7", "--format", "jsonl"];
-    let mut child = sample(&room, &[&fixed, options].concat(), served.id())?;
+    let fixed = ["--cost", "20%", "--seed", "7", "--format", "jsonl"];
+    let mut child = sample(room, &[&fixed, options].concat(), served.id())?;
     let ended = room.wait("sample", &mut child)?;
     if ended.code != 0 {
         return Err(format!("{ended:?}"));
