@@ -53,7 +53,7 @@ impl LeftOut {
         let (whose, it) = if count == 1 { ("its probe", "it") } else { ("their probes", "them") };
         format!(
             "{} left out, as {whose} would cost {:.1} % between windows: {list}{more}; \
-             a higher --cost has {it}",
+             raise --cost to include {it}",
             counted(count, "function", "functions"),
             self.cost * 100.0,
         )
@@ -78,13 +78,13 @@ mod tests {
         left_out.add(&[4], 0.0012);
         assert_eq!(
             text(&left_out),
-            "1 function left out, as its probe would cost 0.1 % between windows: f4; a higher --cost has it"
+            "1 function left out, as its probe would cost 0.1 % between windows: f4; raise --cost to include it"
         );
         left_out.add(&[2, 1, 3, 5, 6, 7], 0.004);
         assert_eq!(
             text(&left_out),
             "7 functions left out, as their probes would cost 0.5 % between windows: f4, f2, f1, f3, f5 \
-             and 2 more; a higher --cost has them"
+             and 2 more; raise --cost to include them"
         );
         assert!(left_out.has(7) && !left_out.has(8));
     }

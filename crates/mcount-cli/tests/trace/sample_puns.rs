@@ -129,8 +129,7 @@ fn left_out() -> Result<(), String> {
     let mut child = sample(&room, &options, served.id())?;
     wait_for_idle(&mut served, &[])?;
     let ended = room.wait("sample", &mut child)?;
-    let said =
-        ["mcount: 1 function left out, as its probe would cost ", ": stays; a higher --cost"];
+    let said = ["mcount: 1 function left out, as its probe would cost ", ": stays; raise --cost"];
     let is_last = |line: &str| said.iter().all(|part| line.contains(part));
     if ended.code != 0 || !ended.stderr.lines().last().is_some_and(is_last) {
         return Err(format!("{ended:?}"));

@@ -128,9 +128,12 @@ impl Watch {
     pub(super) fn shed(&mut self, most: f64) -> BTreeSet<u32> {
         let mut shed = BTreeSet::new();
         let elapsed = self.since.get_or_insert_with(Instant::now).elapsed();
-        if elapsed < LONG_ENOUGH && !std::mem::take(&mut self.has_missed) {
+        let has_missed = std::mem::take(&mut self.has_missed);
+        if elapsed < LONG_ENOUGH && !has_missed {
             return shed;
         }
+        // A moment after the last time, a single call would be a million in a second.
+        let elapsed = elapsed.max(LONG_ENOUGH / 10);
         let mut rates = HashMap::default();
         for (function, calls) in self.counts.iter().filter(|(one, _)| self.has(*one)) {
             rates.insert(function, f64::from(calls) / elapsed.as_secs_f64());
@@ -254,6 +257,38 @@ mod tests {
         assert!(!watch.has(2) && watch.has(4));
         let mut never = Watch::new(false);
         assert!((0..9).all(|_| never.choose(0, 1..=4, None, 1e9) == none));
+    }
+
+    #[test]
+    fn lost_calls_are_reason_enough() {
+        let mut watch = Watch::new(false);
+        watch.begin_with(&BTreeSet::from([1, 2]));
+        assert!(watch.shed(1000.0).is_empty());
+        (0..50).for_each(|_| watch.saw(1));
+        watch.saw(2);
+        // It's too early, unless calls were lost.
+        assert!(watch.shed(1000.0).is_empty());
+        watch.missed(7);
+        assert_eq!(watch.shed(1000.0), BTreeSet::from([1]));
+        // That was one time.
+        (0..50).for_each(|_| watch.saw(2));
+        assert!(watch.shed(1000.0).is_empty());
+        watch.since = Instant::now().checked_sub(LONG_ENOUGH);
+        assert!(watch.shed(1000.0).is_empty());
+    }
+
+    /// Of nine other processes, each would have all hooks armed.
+    #[test]
+    fn nothing_is_watched_in_a_program_that_makes_processes() {
+        let given_up = |is_wanted, others| Watch::new(is_wanted).is_given_up(others);
+        assert_eq!(
+            [given_up(false, 8), given_up(false, 9), given_up(true, 9)],
+            [false, true, false]
+        );
+        let mut watch = Watch::new(false);
+        watch.begin_with(&BTreeSet::from([1, 2]));
+        assert_eq!(watch.end(), BTreeSet::from([1, 2]));
+        assert!(watch.all().is_empty() && watch.end().is_empty());
     }
 
     #[test]
