@@ -134,11 +134,16 @@ pub fn ring<H: Host>() -> Option<u64> {
 ///
 /// Where others write to all of them, or a wild program has written over the ring, none is found once around. Then whoever comes next
 /// looks at a few only, further on each time, until one is found: else each call would take as long as thousands.
-pub fn new_in_ring<H: Host>(thread: u32, base: u64, process: u32) -> Option<Place> {
+///
+/// `is_left` is asked about the descriptors of chunks that a thread has. It says whether that one is gone, and releases it then.
+pub fn new_in_ring<H: Host>(
+    (thread, base, process): (u32, u64, u32),
+    is_left: impl FnMut(*mut u8) -> bool,
+) -> Option<Place> {
     const FEW: u64 = 8;
     // It may just have been written over.
     let count = ring::<H>().filter(|count| *count != 0)?;
-    let place = look_around::<H>(count, LOOKS.load(Relaxed), (thread, base, process));
+    let place = look_around::<H>(count, LOOKS.load(Relaxed), (thread, base, process), is_left);
     let looks = if place.is_some() { ring::MOST } else { FEW };
     if LOOKS.load(Relaxed) != looks {
         LOOKS.store(looks, Relaxed);
@@ -150,7 +155,12 @@ pub fn new_in_ring<H: Host>(thread: u32, base: u64, process: u32) -> Option<Plac
 ///
 /// Each place of the ring gets its chunk when its turn comes for the first time. If the recorder is behind then, it stays empty until a
 /// later turn: or a ring for which there was no room for a moment would never have more chunks than it had by then.
-fn look_around<H: Host>(count: u64, looks: u64, of: (u32, u64, u32)) -> Option<Place> {
+fn look_around<H: Host>(
+    count: u64,
+    looks: u64,
+    of: (u32, u64, u32),
+    mut is_left: impl FnMut(*mut u8) -> bool,
+) -> Option<Place> {
     let (thread, base, process) = of;
     let next = H::header(trace::header::RING_NEXT)?;
     let mut was_in_vain = false;
@@ -172,7 +182,8 @@ fn look_around<H: Host>(count: u64, looks: u64, of: (u32, u64, u32)) -> Option<P
             continue;
         }
         let place = place::<H>(number);
-        if busy(place.descriptor).compare_exchange(0, 1, SeqCst, SeqCst).is_ok() {
+        let take = || busy(place.descriptor).compare_exchange(0, 1, SeqCst, SeqCst).is_ok();
+        if take() || is_left(place.descriptor) && take() {
             // SAFETY: it's nobody else's now.
             unsafe {
                 empty::<H>(&place);

@@ -60,13 +60,17 @@ pub(crate) struct Room {
     pub(crate) is_share: bool,
 }
 
-/// Room for calls. `None` if there is none.
-pub(crate) fn take<H: Host>(shares: &Shares, wanted: &Wanted) -> Option<Room> {
+/// Room for calls. `None` if there is none. In a ring, `is_left` says whether the thread that has a chunk is gone.
+pub(crate) fn take<H: Host>(
+    shares: &Shares,
+    wanted: &Wanted,
+    is_left: impl FnMut(*mut u8) -> bool,
+) -> Option<Room> {
     /// How often all of a new chunk is gone before this thread gets a share of it.
     const PATIENCE: u32 = 8;
     let (thread, base, process) = (wanted.thread, wanted.base, wanted.process);
     if chunks::ring::<H>()? != 0 {
-        let place = chunks::new_in_ring::<H>(thread, base, process)?;
+        let place = chunks::new_in_ring::<H>((thread, base, process), is_left)?;
         return Some(whole(&place));
     }
     if wanted.size < trace::CHUNK_SIZE {

@@ -311,7 +311,7 @@ unsafe fn take_block<H: Host>(wiped: &mut Wiped) -> Option<*mut Block> {
     // SAFETY: blocks stay mapped. It was this thread's for another trace.
     let is_own = !own.is_null()
         && unsafe { ((*own).process, (*own).thread, (*own).this) == (process, thread, own as u64) };
-    let mut found = is_own.then_some(own);
+    let (mut found, mut spare) = (is_own.then_some(own), None);
     for _ in 0..LOOK_AT.min(count) {
         if found.is_some() {
             break;
@@ -322,11 +322,16 @@ unsafe fn take_block<H: Host>(wiped: &mut Wiped) -> Option<*mut Block> {
         let (owner, of) = unsafe { ((*block).process, (*block).thread) };
         // After `vfork` parent and child have these blocks in common.
         if of == thread && owner == process || sys::is_gone(owner, of) {
-            found = Some(block);
-            break;
+            // Rather one with room.
+            // SAFETY: as above.
+            if unsafe { (*block).end != 0 } {
+                found = Some(block);
+            } else {
+                spare = Some(block);
+            }
         }
     }
-    let block = match found {
+    let block = match found.or(spare) {
         Some(block) => block,
         None => new_block(wiped)?,
     };
@@ -419,7 +424,12 @@ pub(crate) unsafe fn new_room<H: Host>(block: *mut Block, least: u64) -> Option<
             base,
             ..Wanted::new(taken, least)
         };
-        let room = shares::take::<H>(&(*WIPED).shares, &wanted)?;
+        let mut looks = if H::is_confined() { 0 } else { LOOK_AT };
+        let room = shares::take::<H>(&(*WIPED).shares, &wanted, |chunk| {
+            let may_look = looks > 0;
+            looks -= u32::from(may_look);
+            may_look && release_of_gone(chunk)
+        })?;
         (&raw mut (*block).taken).write_volatile(taken.saturating_add(room.size));
         let left = (&raw const (*block).chunk).read_volatile();
         (&raw mut (*block).chunk).write_volatile(room.descriptor as u64);
@@ -446,6 +456,27 @@ pub(crate) unsafe fn new_room<H: Host>(block: *mut Block, least: u64) -> Option<
         chunks::release(left as *mut u8);
     }
     Some(())
+}
+
+/// Releases the chunk with this descriptor if the thread that has it is gone: in a ring, nobody else would.
+unsafe fn release_of_gone(chunk: *mut u8) -> bool {
+    // SAFETY: the caller has seen that it's there; blocks stay mapped, and nobody is given one while the lock is held.
+    unsafe {
+        locked(|wiped| {
+            let count = wiped.blocks.load(Relaxed) as usize;
+            let blocks = wiped.all.iter().take(count).map(|block| *block as *mut Block);
+            let Some(block) = { blocks }.find(|block| (**block).chunk == chunk as u64) else {
+                return false;
+            };
+            let is_left = sys::is_gone((*block).process, (*block).thread);
+            if is_left {
+                (*block).end = 0;
+                (*block).chunk = 0;
+                chunks::release(chunk);
+            }
+            is_left
+        })
+    }
 }
 
 /// The part of a slot's address in a record.
