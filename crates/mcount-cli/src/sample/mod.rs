@@ -297,6 +297,15 @@ impl Observer for Table {
         self.set_groups();
     }
 
+    fn moved(&mut self, groups: &BTreeMap<u32, u32>) {
+        for (function, group) in groups {
+            if let Some(named) = self.functions.get_mut(function) {
+                named.group = *group;
+            }
+        }
+        self.sample.move_always(groups);
+    }
+
     fn open(&mut self, window: Opened) {
         self.sample.set_rate(window.rate);
         if let Some(slow) = &mut self.slow {

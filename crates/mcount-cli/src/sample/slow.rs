@@ -62,6 +62,9 @@ impl SlowCalls {
         if let Some(since) = since {
             self.busy.retain(|function| !functions.contains(function));
             self.watched.extend(functions.iter().map(|function| (*function, since)));
+            if let Some(calls) = &mut self.calls {
+                calls.begin(since);
+            }
         } else {
             self.watched.retain(|function, _| !functions.contains(function));
             self.busy.extend(functions);
@@ -135,6 +138,7 @@ impl SlowCalls {
     /// What the trace lacks.
     fn missing(&self, functions: &BTreeMap<u32, Named>, missed: u64) -> Vec<String> {
         const NAMES: usize = 3;
+        const WHY_CUT: &str = "too much, in the trace before, or not watched yet";
         let mut notes = Vec::new();
         let busy: Vec<&Named> =
             functions.values().filter(|named| self.busy.contains(&named.number)).collect();
@@ -161,8 +165,11 @@ impl SlowCalls {
             ));
         }
         let Some(calls) = &self.calls else { return notes };
+        if calls.cut() != 0 {
+            let calls = counted(calls.cut(), "call", "calls");
+            notes.push(format!("of what {calls} called, some may be missing: {WHY_CUT}"));
+        }
         for (count, what) in [
-            (calls.cut(), "lacks some of the calls that it made: too many, or in the trace before"),
             (calls.lost(), "not kept: there were too many"),
             (missed, "written over before it was read, so slow ones may be missing"),
         ] {

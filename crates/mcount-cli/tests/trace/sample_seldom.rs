@@ -10,11 +10,12 @@ use std::time::Duration;
 use testkit::served::Served;
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [(&str, Check); 2] = [
-        ("sample::seldom", || near_the_truth(&["-O2", "-fpatchable-function-entry=5"], &[])),
-        ("sample::seldom-slow", || {
-            near_the_truth(&["-O2", "-fpatchable-function-entry=5"], &["--slow", "1s"])
-        }),
+    const SLOW: &[&str] = &["--slow", "1s"];
+    let rows: [(&str, Check); 4] = [
+        ("sample::seldom", || near_the_truth(&[], &[])),
+        ("sample::seldom-slow", || near_the_truth(&[], SLOW)),
+        ("sample::wakes", || near_the_truth(&["idle"], &[])),
+        ("sample::wakes-slow", || near_the_truth(&["idle"], SLOW)),
     ];
     rows.into_iter().map(test).collect()
 }
@@ -28,10 +29,10 @@ fn ask(served: &mut Served, what: &str) -> Result<[f64; 4], String> {
 }
 
 /// The first functions are called when a third of the time is over.
-fn near_the_truth(flags: &[&str], options: &[&str]) -> Result<(), String> {
+fn near_the_truth(arguments: &[&str], options: &[&str]) -> Result<(), String> {
     let room = Room::new()?;
-    let program = room.compile("gcc", flags, "seldom.c")?;
-    let mut served = Served::command(&mut Command::new(&program))?;
+    let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "seldom.c")?;
+    let mut served = Served::command(Command::new(&program).args(arguments))?;
     let fixed = ["--cost", "10%", "--duration", "6s", "--seed", "7", "--format", "jsonl"];
     let mut child = sample(&room, &[&fixed, options].concat(), served.id())?;
     has_begun(&room)?;

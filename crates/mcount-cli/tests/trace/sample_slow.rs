@@ -149,6 +149,14 @@ fn in_time(check: impl Fn() -> Result<(), String>) -> Result<(), String> {
     results.find(|result| !result.as_ref().is_err_and(is_late)).unwrap_or_else(check)
 }
 
+/// Of how many calls it's said that they may lack some of what they called: not all functions are watched from the same time on.
+fn cut(said: &str) -> usize {
+    let mut counts = said.lines().filter_map(|line| {
+        line.split_once("of what ")?.1.split_once(" call")?.0.parse::<usize>().ok()
+    });
+    counts.next().unwrap_or(0)
+}
+
 fn check(threads: usize) -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", HOOKS, "slow.c")?;
@@ -165,7 +173,7 @@ fn check(threads: usize) -> Result<(), String> {
         return Err(format!("{ended:?}"));
     }
     let found = read(&room, &trace)?;
-    match compare(&truth, &found, 0).map_err(|why| format!("{why}: {ended:?}"))? {
+    match compare(&truth, &found, cut(&ended.stderr)).map_err(|why| format!("{why}: {ended:?}"))? {
         0..3 => Err(format!("too few calls: {found:?}, {ended:?}")),
         _ => Ok(()),
     }

@@ -235,6 +235,11 @@ impl TraceFile {
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
+    /// How many chunks of a ring were taken, again and again.
+    pub(super) fn turns(&self) -> u64 {
+        self.shared.field(header::RING_NEXT).load(SeqCst)
+    }
+
     /// Says how many ticks a second has, by all that has passed since the trace began. The first few
     /// milliseconds know it to within 2 in a million, and that's 7 ms in an hour.
     pub(super) fn measure_clock(&self) {

@@ -6,7 +6,7 @@
 
 use super::bounds::Windows;
 use foldhash::HashMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The groups of functions.
 #[derive(Debug, Default)]
@@ -49,6 +49,15 @@ impl Groups {
             .rev()
             .find(|(from, _)| *from <= window)
             .is_some_and(|(_, is_always)| *is_always)
+    }
+
+    /// These functions, which are armed all the time and have been from the first window on, have other groups when they no longer are.
+    pub(super) fn move_always(&mut self, groups: &BTreeMap<u32, u32>) {
+        for (function, group) in groups {
+            if self.is_always(*function) {
+                self.of.insert(*function, *group);
+            }
+        }
     }
 
     /// From this window on, these are armed all the time, or no longer. Those of which the contrary was true.

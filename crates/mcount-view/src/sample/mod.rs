@@ -41,7 +41,7 @@ use self::slots::Slots;
 use self::threads::Threads;
 use foldhash::HashMap;
 use mcount_trace::Ended;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A function that isn't armed in every window.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -275,6 +275,11 @@ impl Sample {
                 own.change(function, &self.groups, is_always);
             }
         }
+    }
+
+    /// Functions that have been armed all the time since the first window have these groups when they no longer are.
+    pub fn move_always(&mut self, groups: &BTreeMap<u32, u32>) {
+        self.groups.move_always(groups);
     }
 
     /// These functions aren't sampled any longer, and it's as if they never had been.

@@ -6,7 +6,7 @@ use super::random::{Random, are_heads};
 use super::{Called, Chance, Estimate, Load, Row, Sample, Thinned, Window, to_float};
 use crate::compare::{By, Rule, Sampled, compare_samples};
 use mcount_trace::Ended;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Ticks in a second.
 const RATE: u64 = 10_000_000;
@@ -158,6 +158,8 @@ struct Always {
     /// Calls in windows that each function has had.
     calls: [u64; 4],
     is_changing: bool,
+    /// The second one has moved to the other group.
+    has_moved: bool,
 }
 
 impl Always {
@@ -183,6 +185,10 @@ impl Always {
         sample.set_always(&BTreeSet::from([function]), is_always);
     }
 
+    fn group_of(&self, function: u32) -> u32 {
+        if function == 1 && self.has_moved { 1 } else { group_of(function) }
+    }
+
     /// A window has had calls of these functions.
     fn saw(&mut self, calls: &[&Ended]) {
         for call in calls {
@@ -196,6 +202,10 @@ impl Always {
             return;
         }
         let [_, second, third, _] = self.calls;
+        if second >= 1000 && !self.has_moved {
+            self.has_moved = true;
+            sample.move_always(&BTreeMap::from([(1, 1)]));
+        }
         self.set(sample, 1, second < 1000);
         self.set(sample, 2, (200..600).contains(&third));
     }
@@ -207,8 +217,9 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> (Vec<Row>, Vec<Called>)
     let mut random = Random(seed);
     let mut sample = Sample::new(RATE, 0.0);
     let has_groups = matches!(manner, Manner::InGroups | Manner::Always);
-    let group_of = |function| group_of(function) * u32::from(has_groups);
-    sample.set_groups([0, 1, 2, 3].map(|function| (function, group_of(function))));
+    let group_of = |always: &Always, function| always.group_of(function) * u32::from(has_groups);
+    let first = Always::default();
+    sample.set_groups([0, 1, 2, 3].map(|function| (function, group_of(&first, function))));
     let mut always = Always::new(&mut sample, manner);
     let (mut now, mut gap, mut usual) = (0.0, 0.15, 0.0);
     let mut begun: Vec<Ended> = Vec::new();
@@ -231,7 +242,7 @@ fn sample(stream: &Stream, seed: u64, manner: Manner) -> (Vec<Row>, Vec<Called>)
         let likely = 1.0 - part * (1.0 - 0.5_f64.powi(halvings.cast_signed()));
         let is_second = has_groups && random.part() < SECOND;
         let is_armed = |call: &&Ended| {
-            let is_of_group = group_of(call.function) == u32::from(is_second);
+            let is_of_group = group_of(&always, call.function) == u32::from(is_second);
             (is_of_group || always.has(call.function))
                 && thinned.is_none_or(|thinned| thinned.has(call.function))
                 && chances.iter().all(|chance| chance.function != call.function || chance.is_armed)

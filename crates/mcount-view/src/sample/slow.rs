@@ -59,7 +59,7 @@ impl Slow {
         self.found
     }
 
-    /// How many of them lack some of what they called.
+    /// How many of them may lack some of what they called.
     #[must_use]
     pub fn cut(&self) -> u64 {
         self.cut
@@ -69,6 +69,15 @@ impl Slow {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Until this time, in ticks, not all functions were watched: calls that began before may lack some of what they called.
+    pub fn begin(&mut self, since: u64) {
+        self.cut = self.found;
+        self.forgotten = self.forgotten.max(since);
+        for thread in self.threads.values_mut() {
+            thread.forgotten = thread.forgotten.max(since);
+        }
     }
 
     /// A call has ended.
@@ -306,6 +315,17 @@ mod tests {
         slow.forgotten = 60_000_000;
         slow.add(&call(3, 2, 59_000_000, 61_000_000));
         assert_eq!((slow.count(), slow.cut()), (1, 1));
+    }
+
+    #[test]
+    fn what_began_before_all_were_watched_lacks_some() {
+        let mut slow = Slow::new(100);
+        slow.add(&call(2, 1, 15, 120));
+        slow.begin(50);
+        for (thread, start) in [(1, 10), (2, 49), (1, 120), (2, 150)] {
+            slow.add(&call(thread, 1, start, start + 100));
+        }
+        assert_eq!((slow.count(), slow.cut()), (5, 3));
     }
 
     #[test]

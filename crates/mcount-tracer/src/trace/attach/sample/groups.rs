@@ -16,22 +16,26 @@ const GROUP: usize = 256;
 const USUAL: u64 = 4;
 /// So many groups of functions that are called often there are at most, about.
 const BUSY: f64 = 32.0;
+/// And so many if functions get theirs later, too.
+const AT_MOST: usize = 100;
 
 /// Functions in groups of about the same size, which are random, and those that are called most often in others.
 #[derive(Debug, Clone)]
 pub(super) struct Groups {
-    /// How many there are of the first kind, and all.
+    /// How many there are of the first kind.
     usual: u32,
-    all: u32,
     seed: u64,
-    busy: Arc<HashMap<u32, u32>>,
+    /// The others: whether they have some of the busiest functions.
+    others: Arc<Vec<bool>>,
+    /// Functions that these have.
+    placed: Arc<HashMap<u32, u32>>,
 }
 
 impl Groups {
     /// Of so many functions.
     pub(super) fn new(functions: usize, seed: u64) -> Self {
         let usual = u32::try_from(functions.div_ceil(GROUP)).unwrap_or(u32::MAX).max(1);
-        Self { usual, all: usual, seed, busy: Arc::default() }
+        Self { usual, seed, others: Arc::default(), placed: Arc::default() }
     }
 
     /// The same, except that the busiest functions are in groups of their own: as many as it takes until the others have no more calls in a
@@ -43,50 +47,85 @@ impl Groups {
         rates.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
         let sum: f64 = rates.iter().map(|(rate, _)| rate).sum();
         let room = room.max(sum / BUSY);
-        let (mut left, mut busy) = (sum, HashMap::default());
-        let (mut group, mut filled) = (usual, 0.0);
-        for (rate, function) in rates {
+        let mut groups = Self { usual, others: Arc::default(), placed: Arc::default(), ..*self };
+        groups.place(&rates, (sum, room));
+        groups
+    }
+
+    /// Functions that were in none turn out to be called so often. The busiest get groups of their own, until the others have no more calls in a
+    /// second than `room` for each of the first kind. If these are too many for one group, they get others, too.
+    pub(super) fn add(&mut self, mut rates: Vec<(f64, u32)>, room: f64) {
+        rates.sort_unstable_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+        let sum: f64 = rates.iter().map(|(rate, _)| rate).sum();
+        let busy = self.place(&rates, (sum, room.max(sum / BUSY)));
+        let Some(rest) = rates.get(busy..).filter(|rest| rest.len() > GROUP) else { return };
+        let (first, more) = (self.count(), Self::new(rest.len(), self.seed));
+        if self.others.len() < AT_MOST {
+            let groups = (0..more.usual).map(|_| false);
+            Arc::make_mut(&mut self.others).extend(groups);
+            let rest = rest.iter().map(|(_, function)| (*function, first + more.of(*function)));
+            Arc::make_mut(&mut self.placed).extend(rest);
+        }
+    }
+
+    /// Puts the first of these functions into groups of their own, each of which has room for so many calls in a second, as the functions have `sum`
+    /// together. How many.
+    fn place(&mut self, rates: &[(f64, u32)], (sum, room): (f64, f64)) -> usize {
+        let (mut left, mut filled) = (sum, room);
+        let (mut number, usual) = (self.count(), self.usual);
+        let (others, placed) = (Arc::make_mut(&mut self.others), Arc::make_mut(&mut self.placed));
+        for (place, (rate, function)) in rates.iter().enumerate() {
             if left <= room * f64::from(usual) {
-                break;
+                return place;
             }
             left -= rate;
             if filled > 0.0 && filled + rate > room {
-                group += 1;
+                if others.len() >= AT_MOST {
+                    return place;
+                }
+                others.push(true);
+                number += 1;
                 filled = 0.0;
             }
             filled += rate;
-            busy.insert(function, group);
+            placed.insert(*function, number - 1);
         }
-        let all = if busy.is_empty() { usual } else { group + 1 };
-        Self { usual, all, busy: Arc::new(busy), ..*self }
+        rates.len()
     }
 
     /// The group that this random number draws.
     pub(super) fn draw(&self, random: u64) -> u32 {
-        let usual = u64::from(self.usual) * USUAL;
-        let drawn = random % self.lots();
-        let group =
-            if drawn < usual { drawn / USUAL } else { drawn - usual + u64::from(self.usual) };
-        u32::try_from(group).unwrap_or(0)
+        let mut drawn = random % self.lots();
+        let is_drawn = |group: &u32| {
+            let lots = self.lots_of(*group);
+            let is_drawn = drawn < lots;
+            drawn = drawn.saturating_sub(lots);
+            is_drawn
+        };
+        (0..self.count()).find(is_drawn).unwrap_or(0)
     }
 
     /// How likely this group is to be drawn.
     pub(super) fn odds(&self, group: u32) -> f64 {
-        float(if self.is_busy(group) { 1 } else { USUAL }) / float(self.lots())
+        float(self.lots_of(group)) / float(self.lots())
     }
 
     fn lots(&self) -> u64 {
-        u64::from(self.usual) * USUAL + u64::from(self.all - self.usual)
+        (0..self.count()).map(|group| self.lots_of(group)).sum()
+    }
+
+    fn lots_of(&self, group: u32) -> u64 {
+        if self.is_busy(group) { 1 } else { USUAL }
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> u32 {
-        self.all
+        self.usual + u32::try_from(self.others.len()).unwrap_or(0)
     }
 
     /// The one that has this function.
     pub(super) fn of(&self, function: u32) -> u32 {
-        if let Some(group) = self.busy.get(&function) {
+        if let Some(group) = self.placed.get(&function) {
             return *group;
         }
         let random = Random(self.seed.wrapping_add(u64::from(function) << 32)).next();
@@ -95,7 +134,8 @@ impl Groups {
 
     /// Whether this group has some of the busiest functions.
     pub(super) fn is_busy(&self, group: u32) -> bool {
-        group >= self.usual
+        let place = group.checked_sub(self.usual).and_then(|place| usize::try_from(place).ok());
+        place.and_then(|place| self.others.get(place)).copied().unwrap_or(false)
     }
 }
 
@@ -112,10 +152,42 @@ mod tests {
         assert_eq!([of(4), of(2), of(3), of(5)], [(1, true), (2, true), (3, true), (3, true)]);
         // The others have room enough in one group.
         assert!([1, 6, 7].into_iter().all(|function| of(function) == (groups.of(function), false)));
-        assert_eq!((groups.count(), apart.count(), apart.busy.len()), (1, 4, 4));
+        assert_eq!((groups.count(), apart.count(), apart.placed.len()), (1, 4, 4));
         let same = groups.apart(rates, 1e7);
-        assert!((same.count(), same.busy.len()) == (1, 0));
+        assert!((same.count(), same.placed.len()) == (1, 0));
         assert!(!same.is_busy(same.of(4)));
+    }
+
+    #[test]
+    fn what_is_called_later_gets_groups_of_its_own() {
+        let mut groups = Groups::new(200, 1).apart(vec![(1e6, 1), (10.0, 2)], 1e5);
+        assert_eq!((groups.usual, groups.count()), (1, 2));
+        groups.add(vec![(9e4, 3), (3e6, 4), (6e4, 5), (6e4, 6), (5e3, 7)], 1.1e5);
+        let of = [1, 2, 3, 4, 5, 6, 7].map(|function| groups.of(function));
+        assert_eq!((of, groups.count()), ([1, 0, 3, 2, 4, 0, 0], 5));
+        // There's an end to that.
+        for number in 10..500 {
+            groups.add(vec![(1e6, number)], 1e3);
+        }
+        assert_eq!((groups.count(), groups.of(20), groups.of(499)), (101, 15, 0));
+    }
+
+    #[test]
+    fn many_that_are_called_later_get_groups_like_others() {
+        let mut groups = Groups::new(200, 1).apart(vec![(1e6, 1), (10.0, 2)], 1e5);
+        let seldom = (10..1000).map(|function| (5.0, function));
+        groups.add(seldom.chain([(1e6, 3)]).collect(), 1e5);
+        assert_eq!((groups.count(), groups.of(2), groups.of(3)), (7, 0, 2));
+        let mut members = [0; 7];
+        (10..1000).for_each(|function| members[groups.of(function) as usize] += 1);
+        assert!(members[..3] == [0, 0, 0] && members[3..].iter().all(|count| *count > 200));
+        assert!(
+            (0..7)
+                .map(|group| groups.is_busy(group))
+                .eq([false, true, true, false, false, false, false])
+        );
+        let odds: f64 = (0..7).map(|group| groups.odds(group)).sum();
+        assert!((odds - 1.0).abs() < 1e-9 && (groups.odds(3) / groups.odds(2) - 4.0).abs() < 1e-9);
     }
 
     #[test]

@@ -63,6 +63,16 @@ impl Hooks {
         if session.is_there() { done } else { Ok(()) }
     }
 
+    /// Makes those idle that are armed all the time, or arms them again.
+    pub(super) fn pause(&self, worker: &Worker, is_paused: bool) -> io::Result<()> {
+        let session = &worker.session;
+        let is_watched = |function| self.watched.contains_key(&function);
+        let done = session.switch_instrumented(!is_paused, is_watched);
+        let watched = self.watched.values().flatten();
+        let done = done.and_then(|()| flip(&session.memory, watched, !is_paused));
+        if session.is_there() { done } else { Ok(()) }
+    }
+
     fn take_of_groups(&mut self, functions: &BTreeSet<u32>) -> Vec<Switch> {
         let is_chosen = |switch: &mut Switch| functions.contains(&switch.function);
         self.groups.values_mut().flat_map(|all| all.extract_if(.., is_chosen)).collect()

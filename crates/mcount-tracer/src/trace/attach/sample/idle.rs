@@ -32,6 +32,8 @@ pub(super) struct Idle {
     /// Functions that have one.
     probes: BTreeSet<u32>,
     windows: u64,
+    /// It's to be looked at after the next window.
+    is_hurried: bool,
     /// It's not possible.
     is_over: bool,
     /// Functions whose probes cost too much when that was looked at last.
@@ -47,7 +49,14 @@ impl Idle {
     /// There was a window. Is it time to look?
     fn is_due(&mut self) -> bool {
         self.windows += 1;
-        !self.probes.is_empty() && self.windows >= FIRST && self.windows.is_power_of_two()
+        let is_hurried = std::mem::take(&mut self.is_hurried);
+        let is_time = self.windows >= FIRST && self.windows.is_power_of_two();
+        !self.probes.is_empty() && (is_time || is_hurried)
+    }
+
+    /// Other functions are called than before.
+    pub(super) fn hurry(&mut self) {
+        self.is_hurried = true;
     }
 
     /// Calls in a second of functions that have one, but for some.
@@ -273,6 +282,9 @@ mod tests {
         let mut idle = Idle::of(BTreeSet::from([1]));
         let due: Vec<u64> = (1..=64).filter(|_| idle.is_due()).collect();
         assert_eq!(due, [4, 8, 16, 32, 64]);
+        assert!(!idle.is_due());
+        idle.hurry();
+        assert!(idle.is_due() && !idle.is_due());
         assert!((0..200).all(|_| !Idle::default().is_due()));
     }
 }

@@ -34,7 +34,7 @@ use crate::trace::save;
 use crate::words::hex;
 use mcount_trace::{Ended, Follower, Trace};
 use nix::libc;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -160,6 +160,8 @@ pub trait Observer {
     fn begin(&mut self, sampled: Sampled);
     /// Functions have other groups than it was said. There has been no window yet.
     fn regroup(&mut self, group_of: &dyn Fn(u32) -> u32);
+    /// Functions that are armed all the time, and have been since it began, have these groups when they no longer are.
+    fn moved(&mut self, groups: &BTreeMap<u32, u32>);
     /// A window has closed.
     fn open(&mut self, window: Opened);
     /// A call has ended that may have begun in a window, and who made it, if that's known. Those of a thread come in the order of their ends.
@@ -197,6 +199,8 @@ pub trait Observer {
 
 /// How often calls are read that ended after their window, and those of functions that are armed all the time.
 const STALE: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(100)];
+/// How often it's looked whether these are far too many, which takes some microseconds.
+const FLOOD: Duration = Duration::from_millis(10);
 /// Chunks that are read at once: all of a ring.
 const CHUNKS: usize = 256;
 
@@ -223,6 +227,9 @@ struct Sampler {
     /// This process's processor time when it last slept, in seconds.
     slept: f64,
     looked: Instant,
+    /// What the program had used by then, and how many chunks its calls had taken.
+    used: Duration,
+    turns: u64,
     shown: Instant,
     /// Of this sample, and of those before.
     missed: [u64; 2],
@@ -316,6 +323,8 @@ impl Worker {
             began: Began::now(),
             slept: steer::own_time(),
             looked: now,
+            used: budget::used(self.request.process),
+            turns: 0,
             shown: now,
             missed: [0; 2],
         };
@@ -407,6 +416,7 @@ impl Worker {
             let show = interval.map_or(until, |interval| sampler.shown + interval);
             let complete = sampler.period.map_or(until, |period| sampler.began.instant + period);
             let next = until.min(show).min(complete).min(sampler.looked + sampler.stale());
+            let next = if sampler.may_flood() { next.min(Instant::now() + FLOOD) } else { next };
             let is_early = next > Instant::now();
             let woken = self.wait_until(ends, next);
             if is_early {
@@ -416,9 +426,8 @@ impl Worker {
                 return Ok(woken);
             }
             let now = Instant::now();
-            if now >= sampler.looked + sampler.stale() {
-                sampler.look(self);
-                sampler.shed(self)?;
+            if now >= sampler.looked + sampler.stale() || sampler.is_flooded(self) {
+                sampler.stem(self)?;
             }
             if interval.is_some() && now >= show {
                 sampler.shown = now;
@@ -548,6 +557,9 @@ impl Sampler {
     fn look(&mut self, worker: &Worker) {
         const MOST: u32 = 1000;
         self.looked = Instant::now();
+        self.turns = worker.trace.turns();
+        let used = budget::used(worker.request.process);
+        let used = used.saturating_sub(std::mem::replace(&mut self.used, used));
         worker.leave_alone(self);
         let Self { follower, observer, steering, watch, callers, process, .. } = self;
         let mut read = |offset: u64, bytes: &mut [u8]| worker.trace.read(offset, bytes);
@@ -565,10 +577,13 @@ impl Sampler {
             let more = (look.missed - *before).saturating_sub(*missed);
             *missed = look.missed - *before;
             steering.missed(more);
-            watch.missed(more);
+            if more != 0 {
+                watch.hurry();
+            }
             if look.left == 0 {
                 break;
             }
         }
+        self.steering.looked(used.as_secs_f64());
     }
 }

@@ -5,6 +5,7 @@
 //! estimate wrong. It's the same with functions that are called so often that windows would slow the program down much: they're armed by lot, and
 //! count for more.
 
+mod debt;
 mod glance;
 mod lots;
 
@@ -12,9 +13,11 @@ use super::counts::Counts;
 use super::groups::Groups;
 use super::random::{Random, float};
 use super::{Lot, Opened};
+use debt::Debt;
 use foldhash::HashMap;
 use mcount_trace::Ended;
 use nix::libc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// The shortest and the longest window, and the first one, in seconds.
@@ -32,10 +35,10 @@ const NEW: f64 = 0.1;
 const CROWDED: f64 = 0.02;
 /// The part of the cost that calls between windows may take: usually, and if slow ones are wanted.
 const WATCHING: [f64; 2] = [0.1, 0.5];
-/// For so many seconds it may save up.
-const SAVED: f64 = 10.0;
 /// The part of the cost that windows may take even if idle probes take more than the rest.
 const WINDOWS: f64 = 0.25;
+/// The part of a program's time that recording takes where calls come one after the other, at least.
+const MOST_OF: f64 = 0.5;
 /// One in so many windows has only some of the functions, on average: so that they call as many functions about as often, and
 /// half of them at most, and an eighth at least.
 const THINNED: u64 = 4;
@@ -107,13 +110,14 @@ pub(super) struct Steering {
     /// From the beginning on, and when this sample began.
     total: Total,
     then: Total,
+    /// Calls when that was looked at last.
+    looked: u64,
     /// This process's time when all calls of the last window had been read, and those of this one are about to be.
     own_then: f64,
     own_armed: f64,
     /// Until when it's known what all of it has cost, and what that is.
     paid: Option<(Instant, Total)>,
-    /// Seconds for which it has cost too much, or, below nothing, too little.
-    debt: f64,
+    debt: Debt,
     /// How many windows there were.
     windows: u64,
 }
@@ -189,10 +193,11 @@ impl Steering {
             calls: 0,
             total: Total::default(),
             then: Total::default(),
+            looked: 0,
             own_then: 0.0,
             own_armed: 0.0,
             paid: None,
-            debt: 0.0,
+            debt: Debt::default(),
             windows: 0,
         }
     }
@@ -203,6 +208,7 @@ impl Steering {
         if self.paid.is_none() {
             self.own_then = own;
             self.total = Total::default();
+            self.looked = 0;
             self.paid = Some((Instant::now(), Total { own, ..self.total }));
         }
         self.then = Total { own, ..self.total };
@@ -241,6 +247,17 @@ impl Steering {
     /// So many calls were recorded that nobody has read.
     pub(super) fn missed(&mut self, calls: u64) {
         self.total.calls += calls;
+    }
+
+    /// All calls until now were seen. Since the last time, the program used so many seconds of processor time: recording hasn't taken more. If it
+    /// seems to have taken most of them, these calls came one after the other, and cost what they do in a loop.
+    pub(super) fn looked(&mut self, used: f64) {
+        let calls = self.total.calls.saturating_sub(self.looked);
+        if float(calls) * self.call > used * MOST_OF {
+            self.total.calls -= calls;
+            self.total.busy += calls;
+        }
+        self.looked = self.total.calls;
     }
 
     /// Calls in a second, and whose they are.
@@ -311,6 +328,29 @@ impl Steering {
         for group in self.rates.keys().copied().collect::<Vec<u32>>() {
             self.choose_lots(group);
         }
+    }
+
+    /// Functions that were armed all the time won't be any more, as they are called so often. Which groups they have now, if that's to be another one:
+    /// `is_free` says so.
+    pub(super) fn take_in(
+        &mut self,
+        rates: impl Iterator<Item = (u32, f64)>,
+        is_free: impl Fn(u32) -> bool,
+    ) -> BTreeMap<u32, u32> {
+        let all: BTreeMap<u32, f64> = rates.collect();
+        let free: Vec<(f64, u32)> =
+            all.iter().map(|one| (*one.1, *one.0)).filter(|one| is_free(one.1)).collect();
+        self.groups.add(free.clone(), self.room());
+        let mut changed = BTreeSet::new();
+        for (function, rate) in all {
+            let group = self.groups.of(function);
+            self.rates.entry(group).or_default().insert(function, rate);
+            changed.insert(group);
+        }
+        for group in changed {
+            self.choose_lots(group);
+        }
+        free.into_iter().map(|(_, function)| (function, self.groups.of(function))).collect()
     }
 
     /// So many calls in a second are recorded in windows at most.
@@ -464,7 +504,7 @@ impl Steering {
         if self.paid.is_none() {
             return;
         }
-        self.pay(load);
+        self.pay();
         // What a window takes, and how long it is, on average over the groups.
         let (mut takes, mut length, mut odds) = (0.0, 0.0, 0.0);
         for (group, pace) in &self.paces {
@@ -476,7 +516,8 @@ impl Steering {
         let (takes, length) = (takes / odds.max(1e-9), length / odds.max(1e-9));
         // What it may cost until now isn't quite what it has cost. The next few windows make up for that.
         let steady = takes / self.of_windows();
-        let gap = (steady + self.debt / 4.0).max(steady / 2.0).max(length * 2.0);
+        let debt = self.debt.seconds(self.of_windows(), self.load());
+        let gap = (steady + debt / 4.0).max(steady / 2.0).max(length * 2.0);
         // One window that was dear by chance doesn't end the sample.
         let most = self.gap * 2.0;
         let [shortest, longest, _] = GAPS;
@@ -484,15 +525,14 @@ impl Steering {
     }
 
     /// Notes what it has cost since the last time.
-    fn pay(&mut self, load: f64) {
+    fn pay(&mut self) {
         let now = (Instant::now(), Total { own: own_time(), ..self.total });
         let Some((then, paid)) = self.paid.replace(now) else { return };
         let (now, total) = now;
         let recording = float(total.calls - paid.calls) * self.call
             + float(total.busy - paid.busy) * self.usual;
-        let spent = (recording / load + total.own - paid.own) / self.of_windows();
-        // A program that was idle all night isn't to pay for it in the morning.
-        self.debt = (self.debt + spent - (now - then).as_secs_f64()).max(-SAVED);
+        let (elapsed, cost) = ((now - then).as_secs_f64(), self.of_windows());
+        self.debt.pay((total.own - paid.own, recording), elapsed, cost, self.load());
     }
 }
 
@@ -520,27 +560,6 @@ mod tests {
         steering.total.calls = 1000;
         steering.begin();
         assert_eq!(steering.total.calls, 1000);
-    }
-
-    #[test]
-    fn it_saves_up_for_some_seconds() {
-        let mut steering = Steering::new(0.01, (1, Groups::new(1, 1)), 50e-9);
-        steering.begin();
-        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
-        steering.paid = Some((ago(5), Total { own: own_time(), ..Total::default() }));
-        steering.pay(1.0);
-        assert!((steering.debt + 5.0).abs() < 1.0, "{}", steering.debt);
-        steering.paid = Some((ago(3600), Total { own: own_time(), ..Total::default() }));
-        steering.pay(1.0);
-        assert!((steering.debt + SAVED).abs() < 1e-9);
-        // 50 ms of recording pay for 5 s, or for more if there's less for them.
-        steering.total.calls = 1_000_000;
-        steering.pay(1.0);
-        assert!((steering.debt + SAVED - 5.0).abs() < 1.0, "{}", steering.debt);
-        steering.set_idle(0.005);
-        steering.total.calls *= 2;
-        steering.pay(1.0);
-        assert!((steering.debt + SAVED - 15.0).abs() < 1.0, "{}", steering.debt);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::Sampler;
 use super::counts::Counts;
 use super::hooks::Hooks;
 use foldhash::{HashMap, HashSet};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,14 +31,16 @@ pub(super) struct Watch {
     /// Windows that each group has had.
     windows: HashMap<u32, u32>,
     watched: Arc<HashSet<u32>>,
+    /// Those that have been from the start on, and so were in no window of a group.
+    first: HashSet<u32>,
     /// Functions that are called too often.
     busy: BTreeSet<u32>,
     /// Calls in a second of watched functions, as far as it's known.
     rates: HashMap<u32, f64>,
     counts: Counts,
     since: Option<Instant>,
-    /// Calls were lost since then, so there are far too many.
-    has_missed: bool,
+    /// There are far too many: calls were lost, or would have been soon.
+    is_hurried: bool,
 }
 
 impl Watch {
@@ -63,6 +65,12 @@ impl Watch {
     /// These are watched from the start on.
     pub(super) fn begin_with(&mut self, functions: &BTreeSet<u32>) {
         Arc::make_mut(&mut self.watched).extend(functions);
+        self.first.extend(functions);
+    }
+
+    /// Has it been watched from the start on?
+    fn is_first(&self, function: u32) -> bool {
+        self.first.contains(&function)
     }
 
     /// The process has made so many others. Is that too many?
@@ -70,9 +78,9 @@ impl Watch {
         !self.is_wanted && processes > PROCESSES
     }
 
-    /// So many calls were recorded that nobody has read.
-    pub(super) fn missed(&mut self, calls: u64) {
-        self.has_missed |= calls != 0;
+    /// Calls come so fast that it won't wait any longer.
+    pub(super) fn hurry(&mut self) {
+        self.is_hurried = true;
     }
 
     /// A call has ended, of any function.
@@ -122,14 +130,16 @@ impl Watch {
     pub(super) fn begin(&mut self) {
         self.busy.clear();
         self.windows.clear();
+        self.first.clone_from(&self.watched);
     }
 
-    /// All calls until now were seen. The functions that are watched no longer, so that there are at most so many calls in a second.
-    pub(super) fn shed(&mut self, most: f64) -> BTreeSet<u32> {
-        let mut shed = BTreeSet::new();
+    /// All calls until now were seen. The functions that are watched no longer, so that there are at most so many calls in a second; and how
+    /// many they have.
+    pub(super) fn shed(&mut self, most: f64) -> BTreeMap<u32, f64> {
+        let mut shed = BTreeMap::new();
         let elapsed = self.since.get_or_insert_with(Instant::now).elapsed();
-        let has_missed = std::mem::take(&mut self.has_missed);
-        if elapsed < LONG_ENOUGH && !has_missed {
+        let is_hurried = std::mem::take(&mut self.is_hurried);
+        if elapsed < LONG_ENOUGH && !is_hurried {
             return shed;
         }
         // A moment after the last time, a single call would be a million in a second.
@@ -155,15 +165,17 @@ impl Watch {
             self.rates.remove(&function);
             Arc::make_mut(&mut self.watched).remove(&function);
             self.busy.insert(function);
-            shed.insert(function);
+            shed.insert(function, rate);
         }
         shed
     }
 
-    /// Nothing is watched any longer. What was.
-    pub(super) fn end(&mut self) -> BTreeSet<u32> {
-        self.rates.clear();
-        std::mem::take(&mut *Arc::make_mut(&mut self.watched)).into_iter().collect()
+    /// Nothing is watched any longer. What was, and calls in a second.
+    pub(super) fn end(&mut self) -> BTreeMap<u32, f64> {
+        let rates = std::mem::take(&mut self.rates);
+        let watched = std::mem::take(&mut *Arc::make_mut(&mut self.watched));
+        let rate = |function: &u32| rates.get(function).copied().unwrap_or(0.0);
+        watched.iter().map(|function| (*function, rate(function))).collect()
     }
 }
 
@@ -228,7 +240,45 @@ impl Sampler {
         let most = self.steering.room_to_watch(self.watch.is_wanted());
         let is_given_up = self.watch.is_given_up(self.others);
         let shed = if is_given_up { self.watch.end() } else { self.watch.shed(most) };
-        self.set_watched(worker, &shed, false)
+        if shed.is_empty() {
+            return Ok(());
+        }
+        // The program has begun to do something else.
+        let rates = shed.iter().map(|(function, rate)| (*function, *rate));
+        let moved = self.steering.take_in(rates, |function| self.watch.is_first(function));
+        self.observer.moved(&moved);
+        self.idle.hurry();
+        self.set_watched(worker, &shed.into_keys().collect(), false)
+    }
+
+    /// Looks, and has functions armed in windows alone that are called too often for more. If there's a flood of their calls, none is armed while
+    /// it's looked: it takes longer to read them than to make them. If slow calls are wanted, some may begin at that time, so all stay armed.
+    pub(super) fn stem(&mut self, worker: &Worker) -> io::Result<()> {
+        let is_flooded = self.is_flooded(worker) && !self.watch.is_wanted();
+        if is_flooded {
+            self.hooks.pause(worker, true)?;
+            self.watch.hurry();
+        }
+        self.look(worker);
+        self.shed(worker)?;
+        if is_flooded {
+            self.hooks.pause(worker, false)?;
+            self.steering.pass();
+        }
+        Ok(())
+    }
+
+    /// Has much been recorded since it was looked at last, while functions are armed all the time? If a program that was idle begins
+    /// to work, all of it is.
+    pub(super) fn is_flooded(&self, worker: &Worker) -> bool {
+        /// Chunks of a few thousand calls: more than may be recorded in so short a time.
+        const MANY: u64 = 8;
+        self.may_flood() && worker.trace.turns().saturating_sub(self.turns) >= MANY
+    }
+
+    /// Is anything armed all the time?
+    pub(super) fn may_flood(&self) -> bool {
+        !self.watch.all().is_empty()
     }
 }
 
@@ -260,16 +310,16 @@ mod tests {
     }
 
     #[test]
-    fn lost_calls_are_reason_enough() {
+    fn in_a_flood_it_does_not_wait() {
         let mut watch = Watch::new(false);
         watch.begin_with(&BTreeSet::from([1, 2]));
         assert!(watch.shed(1000.0).is_empty());
         (0..50).for_each(|_| watch.saw(1));
         watch.saw(2);
-        // It's too early, unless calls were lost.
+        // It's too early, unless there are far too many.
         assert!(watch.shed(1000.0).is_empty());
-        watch.missed(7);
-        assert_eq!(watch.shed(1000.0), BTreeSet::from([1]));
+        watch.hurry();
+        assert_eq!(watch.shed(1000.0), BTreeMap::from([(1, 5000.0)]));
         // That was one time.
         (0..50).for_each(|_| watch.saw(2));
         assert!(watch.shed(1000.0).is_empty());
@@ -287,7 +337,7 @@ mod tests {
         );
         let mut watch = Watch::new(false);
         watch.begin_with(&BTreeSet::from([1, 2]));
-        assert_eq!(watch.end(), BTreeSet::from([1, 2]));
+        assert_eq!(watch.end(), BTreeMap::from([(1, 0.0), (2, 0.0)]));
         assert!(watch.all().is_empty() && watch.end().is_empty());
     }
 
@@ -301,10 +351,10 @@ mod tests {
         for function in [1, 2, 2, 3, 3, 3, 3] {
             watch.saw(function);
         }
-        assert_eq!(watch.shed(5.0), BTreeSet::from([3]));
+        assert!(watch.shed(5.0).into_keys().eq([3]));
         // Not again before it's known how often they are called.
         watch.saw(1);
-        assert_eq!(watch.shed(0.5), BTreeSet::new());
+        assert!(watch.shed(0.5).is_empty());
         assert_eq!(watched(&watch), [1, 2]);
         // It may be another time in the next period.
         let last = |watch: &mut Watch| {
