@@ -55,7 +55,7 @@ UNHOOKED int main(int argc, char **argv) {
     (void)argv;
     if (argc > 1) {
         is_idle = 1;
-        turns = 20;
+        turns = 200;
     }
     pthread_t thread;
     pthread_create(&thread, NULL, work, NULL);

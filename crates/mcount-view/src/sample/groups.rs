@@ -33,6 +33,11 @@ impl Groups {
         self.members.get(&group).into_iter().flatten().copied()
     }
 
+    /// Do windows of this group arm it, and only these?
+    pub(super) fn is_in(&self, function: u32, group: u32) -> bool {
+        self.of(function) == group && !self.is_always(function)
+    }
+
     /// Is it armed all the time now?
     pub(super) fn is_always(&self, function: u32) -> bool {
         self.was_always(function, u64::MAX)

@@ -350,7 +350,7 @@ impl Sample {
     /// Notes which functions aren't armed in every window like this one.
     fn adjust(&mut self, window: &Window) {
         let weight = window.gap * window.times();
-        let by_lot = |chance: &&Chance| !self.groups.is_always(chance.function);
+        let by_lot = |chance: &&Chance| self.groups.is_in(chance.function, window.group);
         for chance in window.chances.iter().filter(by_lot) {
             let is_armed =
                 chance.is_armed && window.thinned.is_none_or(|one| one.has(chance.function));

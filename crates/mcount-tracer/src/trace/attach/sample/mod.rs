@@ -22,7 +22,7 @@ pub use self::idle::IDLE_PROBE;
 use self::idle::Idle;
 pub use self::steer::Thinned;
 use self::steer::{Drawn, Steering};
-use self::watch::Watch;
+use self::watch::{FLOOD, Watch};
 use self::window::{Armed, Window};
 use super::block::processes_with;
 use super::worker::{Worker, handle, inner_id};
@@ -199,8 +199,6 @@ pub trait Observer {
 
 /// How often calls are read that ended after their window, and those of functions that are armed all the time.
 const STALE: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(100)];
-/// How often it's looked whether these are far too many, which takes some microseconds.
-const FLOOD: Duration = Duration::from_millis(10);
 /// Chunks that are read at once: all of a ring.
 const CHUNKS: usize = 256;
 

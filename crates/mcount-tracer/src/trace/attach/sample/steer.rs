@@ -340,12 +340,15 @@ impl Steering {
         let all: BTreeMap<u32, f64> = rates.collect();
         let free: Vec<(f64, u32)> =
             all.iter().map(|one| (*one.1, *one.0)).filter(|one| is_free(one.1)).collect();
+        let before = self.groups.clone();
         self.groups.add(free.clone(), self.room());
         let mut changed = BTreeSet::new();
         for (function, rate) in all {
-            let group = self.groups.of(function);
+            let [before, group] = [&before, &self.groups].map(|groups| groups.of(function));
+            // Windows may have seen it while it was armed all the time.
+            self.rates.entry(before).or_default().remove(&function);
             self.rates.entry(group).or_default().insert(function, rate);
-            changed.insert(group);
+            changed.extend([before, group]);
         }
         for group in changed {
             self.choose_lots(group);

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const WINDOWS: u32 = 3;
 /// For so long calls are counted, at least, before it's decided that they are too many.
 const LONG_ENOUGH: Duration = Duration::from_millis(100);
+/// How often it's looked whether calls are far too many, which takes some microseconds.
+pub(super) const FLOOD: Duration = Duration::from_millis(10);
 /// Of a program that makes more processes than these, nothing is armed between windows: each of its processes would have all of it, and has to be
 /// looked for.
 const PROCESSES: usize = 8;
@@ -142,8 +144,8 @@ impl Watch {
         if elapsed < LONG_ENOUGH && !is_hurried {
             return shed;
         }
-        // A moment after the last time, a single call would be a million in a second.
-        let elapsed = elapsed.max(LONG_ENOUGH / 10);
+        // In a flood, all came since it was looked at last. A moment later, a single call would be a million in a second.
+        let elapsed = if is_hurried { FLOOD } else { elapsed };
         let mut rates = HashMap::default();
         for (function, calls) in self.counts.iter().filter(|(one, _)| self.has(*one)) {
             rates.insert(function, f64::from(calls) / elapsed.as_secs_f64());

@@ -46,7 +46,23 @@ fn cap(numbers: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator, room: 
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::groups::Groups;
     use super::*;
+
+    /// It was seen in windows of its old group while it was armed all the time.
+    #[test]
+    fn what_has_moved_is_in_no_lots_of_its_old_group() {
+        let mut steering = Steering::new(0.01, (1, Groups::new(5, 1)), 50e-9);
+        steering.outside((1.0, 1.0));
+        steering.set_rates(&[(7, 1e7), (8, 2e7), (9, 10.0)]);
+        steering.choose_lots(0);
+        assert_eq!(steering.lots[&0].len(), 2);
+        let moved = steering.take_in([(7, 1e7), (9, 10.0)].into_iter(), |one| one == 7);
+        assert!(moved.into_iter().eq([(7, 1)]));
+        let functions = |group| steering.lots[&group].iter().map(|lot| lot.function);
+        assert!(functions(0).eq([8]) && functions(1).count() == 0);
+        assert!(steering.rates[&0].len() == 2 && steering.rates[&1].len() == 1);
+    }
 
     #[test]
     fn there_is_room_for_what_is_less_than_the_cap() {
