@@ -458,7 +458,9 @@ pub(crate) unsafe fn new_room<H: Host>(block: *mut Block, least: u64) -> Option<
     Some(())
 }
 
-/// Releases the chunk with this descriptor if the thread that has it is gone: in a ring, nobody else would.
+/// Releases the chunk with this descriptor if the thread that has it is gone: in a ring, only a new thread would.
+///
+/// A child by `vfork` has these blocks in common with its parent, and may be in a namespace from where no thread of the parent is seen.
 unsafe fn release_of_gone(chunk: *mut u8) -> bool {
     // SAFETY: the caller has seen that it's there; blocks stay mapped, and nobody is given one while the lock is held.
     unsafe {
@@ -468,7 +470,8 @@ unsafe fn release_of_gone(chunk: *mut u8) -> bool {
             let Some(block) = { blocks }.find(|block| (**block).chunk == chunk as u64) else {
                 return false;
             };
-            let is_left = sys::is_gone((*block).process, (*block).thread);
+            let process = sys::process_id();
+            let is_left = (*block).process == process && sys::is_gone(process, (*block).thread);
             if is_left {
                 (*block).end = 0;
                 (*block).chunk = 0;
