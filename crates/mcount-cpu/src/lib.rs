@@ -20,6 +20,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod aarch64;
+mod area;
 pub mod arm;
 pub mod assembly;
 pub mod condition;
@@ -29,10 +30,9 @@ pub mod hook;
 pub mod i386;
 pub mod linked;
 pub mod loongarch64;
+mod machine;
 pub mod marker;
 pub mod newer_calls;
-#[cfg(not(any(target_arch = "aarch64", target_arch = "loongarch64", target_arch = "riscv64")))]
-mod numbers;
 #[cfg(feature = "outside")]
 pub mod outside;
 pub mod powerpc64;

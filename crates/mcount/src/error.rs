@@ -83,7 +83,7 @@ impl Error {
     #[must_use]
     pub fn in_section(mut self, index: u32, name: &[u8]) -> Self {
         self.section =
-            Some(SectionId { index, name: String::from_utf8_lossy(name).escape_debug().collect() });
+            Some(SectionId { index, name: crate::names::lossy(name).escape_debug().collect() });
         self
     }
 }

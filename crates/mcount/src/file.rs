@@ -1,7 +1,7 @@
 //! [`File`]: one file, opened once and asked often.
 
 use crate::check::{Check, Finding};
-use crate::elf::{Opened, Verb, View};
+use crate::elf::{Verb, View};
 use crate::error::Result;
 use crate::functions::{Functions, Survey};
 use crate::late::{Fill, Filler, Late, LateTable, Reserve};
@@ -12,7 +12,6 @@ use crate::scan::{self, Identity};
 use crate::site::Sites;
 use crate::sites::{Known, List, Scan};
 use crate::sort::{Sort, Sorted};
-use object::read::elf::FileHeader;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
@@ -41,7 +40,7 @@ use std::fmt;
 /// ```
 pub struct File<'d> {
     size: usize,
-    opened: Opened<'d>,
+    opened: View<'d>,
     identity: Identity,
     options: Cow<'d, Options>,
     known: RefCell<Known<'d>>,
@@ -53,7 +52,7 @@ struct Identify;
 impl<'d> Verb<'d> for Identify {
     type Output = Identity;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Identity> {
+    fn run(self, view: &View<'d>) -> Result<Identity> {
         scan::identify(view)
     }
 }
@@ -65,7 +64,7 @@ impl<'d> File<'d> {
     ///
     /// `bytes` are no ELF object or image of a known processor, or its headers are malformed.
     pub fn parse(bytes: &'d [u8]) -> Result<Self> {
-        let opened = Opened::new(bytes)?;
+        let opened = View::new(bytes)?;
         let identity = opened.ask(Identify)?;
         let options = Cow::Owned(Options::default());
         let known = RefCell::new(Known::kept());

@@ -12,7 +12,6 @@ use crate::scan::functions as names;
 use crate::scan::source_files::SourceFiles;
 use crate::site::CallSite;
 use crate::sites::Known;
-use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, HashMap};
 
 /// The functions of one file, and its table.
@@ -109,7 +108,7 @@ pub(crate) struct Survey<'o, 'd>(pub(crate) &'o Options, pub(crate) &'o mut Know
 impl<'d> Verb<'d> for Survey<'_, 'd> {
     type Output = Functions;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Functions> {
+    fn run(self, view: &View<'d>) -> Result<Functions> {
         let Self(options, known) = self;
         let target = Target::of(view)?;
         let index = known.functions(&target)?;
@@ -120,8 +119,8 @@ impl<'d> Verb<'d> for Survey<'_, 'd> {
 }
 
 /// The functions of `target`, whose sites are `found`.
-pub(crate) fn of<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
+pub(crate) fn of<'d>(
+    target: &Target<'_, 'd>,
     index: &names::FunctionIndex<'d>,
     options: &Options,
     found: Vec<CallSite>,
@@ -151,8 +150,8 @@ pub(crate) fn of<'d, Elf: FileHeader>(
 type Candidates<'d> = Vec<(Binding, u32, &'d [u8], u64)>;
 
 /// The functions of `target`, without their sites.
-fn functions<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
+fn functions<'d>(
+    target: &Target<'_, 'd>,
     index: &names::FunctionIndex<'d>,
     options: &Options,
 ) -> Vec<Function> {
@@ -203,8 +202,8 @@ fn excluded_by_name(
 }
 
 /// The function at `offset` of `section` that has these names. Everything else about it is still missing.
-fn function<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn function(
+    target: &Target<'_, '_>,
     (section, offset): (u32, u64),
     mut names: Candidates<'_>,
 ) -> Function {
@@ -261,7 +260,7 @@ fn position(functions: &[Function], site: &CallSite) -> Option<usize> {
 }
 
 /// The names of symbols that `target` doesn't define.
-fn undefined<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<String> {
+fn undefined(target: &Target<'_, '_>) -> Vec<String> {
     let Some(symbols) = &target.symbols else { return Vec::new() };
     let all = symbols.iter().map(|(_, symbol)| symbol);
     let undefined = all.filter(|symbol| symbol.is_undefined && !symbol.is_local());
@@ -273,5 +272,5 @@ fn undefined<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<String> {
 }
 
 fn text(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
+    crate::names::lossy(name).into_owned()
 }

@@ -7,6 +7,11 @@ mod simple;
 
 use std::borrow::Cow;
 
+/// `name`, with invalid UTF-8 replaced. Names that need no change are only checked, which is faster than looking for what's valid.
+pub(crate) fn lossy(name: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(name).map_or_else(|_| String::from_utf8_lossy(name), Cow::Borrowed)
+}
+
 /// The suffixes. They may have a number or hash behind them.
 const SUFFIXES: &[&str] =
     &["constprop", "isra", "part", "cold", "lto_priv", "localalias", "llvm", "__uniq", "clone"];

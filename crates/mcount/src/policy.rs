@@ -117,7 +117,7 @@ fn linux(name: &[u8]) -> Treatment {
 }
 
 fn matches(globs: &GlobSet, name: &[u8]) -> bool {
-    !globs.is_empty() && globs.is_match(&*String::from_utf8_lossy(name))
+    !globs.is_empty() && globs.is_match(&*crate::names::lossy(name))
 }
 
 #[cfg(test)]

@@ -46,7 +46,6 @@ use crate::table::split::{Split, tables};
 use crate::table::write::{Shape, Writer};
 use crate::table::{self, Entry, Part};
 use object::elf;
-use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -95,7 +94,7 @@ pub(crate) struct Record<'o> {
 impl<'d> Verb<'d> for Record<'_> {
     type Output = Recording;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Recording> {
+    fn run(self, view: &View<'d>) -> Result<Recording> {
         let target = Target::new(view)?;
         let Self { options, how } = self;
         let had_table = table::is_there(&target, options.table_section.as_bytes());
@@ -123,8 +122,8 @@ impl<'d> Verb<'d> for Record<'_> {
     }
 }
 
-struct Recorder<'v, 'd, 'o, Elf: FileHeader> {
-    target: Target<'v, 'd, Elf>,
+struct Recorder<'v, 'd, 'o> {
+    target: Target<'v, 'd>,
     options: &'o Options,
     how: &'o RecordOptions,
     calls: Calls,
@@ -146,7 +145,7 @@ struct Plan {
     excluded: BTreeMap<u32, ExcludedSection>,
 }
 
-impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
+impl<'v, 'd> Recorder<'v, 'd, '_> {
     fn record(mut self) -> Result<Recording> {
         let mut plan = self.plan();
         let parts = table::parts(&self.target, self.options.table_section.as_bytes());
@@ -241,7 +240,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
 
     /// The report about a section, `left` of whose calls stay as they are.
     fn excluded(&self, section: u32, left: usize) -> ExcludedSection {
-        let name = String::from_utf8_lossy(self.target.view.section_name(section)).into_owned();
+        let name = crate::names::lossy(self.target.view.section_name(section)).into_owned();
         ExcludedSection { name, made_nops: 0, left, dropped: 0 }
     }
 
@@ -323,7 +322,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
     /// Makes a table for `places`, in the existing `parts` of the table and new ones.
     fn write_table(
         &self,
-        edit: &mut Edit<'v, 'd, Elf>,
+        edit: &mut Edit<'v, 'd>,
         parts: Vec<Part>,
         places: Vec<(u32, u64)>,
     ) -> Result<()> {
@@ -342,7 +341,7 @@ impl<'v, 'd, Elf: FileHeader> Recorder<'v, 'd, '_, Elf> {
     }
 
     /// The symbols that the entries for `places` refer to. Adds those that are missing.
-    fn add_symbols(&self, edit: &mut Edit<'_, 'd, Elf>, places: &[(u32, u64)]) -> Result<Anchors> {
+    fn add_symbols(&self, edit: &mut Edit<'_, 'd>, places: &[(u32, u64)]) -> Result<Anchors> {
         let Some(symbols) = &self.target.symbols else {
             let none = Anchors::Sections(BTreeMap::new());
             return if places.is_empty() { Ok(none) } else { Err(Error::new(no_symbols())) };

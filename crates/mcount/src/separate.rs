@@ -12,7 +12,6 @@ use crate::elf::edit::{Edit, new_section};
 use crate::elf::{Section, Symbols, Verb, View, open};
 use crate::error::{Error, ErrorKind, Result};
 use ::object::elf;
-use ::object::read::elf::FileHeader;
 use std::collections::HashSet;
 
 /// [`crate::with_symbols`], for each class and byte order.
@@ -21,7 +20,7 @@ pub(crate) struct WithSymbols<'b>(pub(crate) &'b [u8]);
 impl<'d> Verb<'d> for WithSymbols<'_> {
     type Output = Option<Vec<u8>>;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Self::Output> {
+    fn run(self, view: &View<'d>) -> Result<Self::Output> {
         if Symbols::read(view)?.is_some() {
             return Ok(None);
         }
@@ -34,7 +33,7 @@ impl<'d> Verb<'d> for WithSymbols<'_> {
         let sections: Vec<Option<u32>> =
             names.sections.iter().map(|section| counterpart(view, section)).collect();
         let place = if view.is_64() { 6..8 } else { 14..16 };
-        for entry in names.entries.chunks_exact_mut(size_of::<Elf::Sym>()) {
+        for entry in names.entries.chunks_exact_mut(view.symbol_size()) {
             if let Some(field) = entry.get_mut(place.clone()) {
                 renumber(field, view.is_big_endian(), &sections);
             }
@@ -65,12 +64,8 @@ struct DebugSymbols {
 
 impl DebugSymbols {
     /// Adds the symbols of the dynamic symbol table of `view` that aren't there.
-    fn complete<Elf: FileHeader>(
-        &mut self,
-        view: &View<'_, Elf>,
-        dynamic: &Symbols<'_, Elf>,
-    ) -> Result<()> {
-        let entries = view.section_data(dynamic.section)?.chunks_exact(size_of::<Elf::Sym>());
+    fn complete(&mut self, view: &View<'_>, dynamic: &Symbols<'_>) -> Result<()> {
+        let entries = view.section_data(dynamic.section)?.chunks_exact(view.symbol_size());
         let Ok(start) = u32::try_from(self.strings.len()) else { return Ok(()) };
         self.strings.extend(dynamic.strings());
         for ((_, symbol), entry) in dynamic.iter().zip(entries) {
@@ -103,7 +98,7 @@ struct ReadSymbols {
 impl<'d> Verb<'d> for ReadSymbols {
     type Output = Option<DebugSymbols>;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Option<DebugSymbols>> {
+    fn run(self, view: &View<'d>) -> Result<Option<DebugSymbols>> {
         let Some(symbols) = Symbols::read(view)? else { return Ok(None) };
         if (view.is_64(), view.is_big_endian()) != (self.class, self.big_endian) {
             return Ok(None);
@@ -128,7 +123,7 @@ impl<'d> Verb<'d> for ReadSymbols {
 }
 
 /// The section of `view` that has the name and address of `section` of the debug file.
-fn counterpart<Elf: FileHeader>(view: &View<'_, Elf>, section: &DebugSection) -> Option<u32> {
+fn counterpart(view: &View<'_>, section: &DebugSection) -> Option<u32> {
     let is_loaded = section.header.flags & elf::SHF_ALLOC.0 != 0;
     let mut all = (0u32..).zip(view.sections()).filter(|_| is_loaded);
     let found = all.find(|(index, own)| {
@@ -138,7 +133,7 @@ fn counterpart<Elf: FileHeader>(view: &View<'_, Elf>, section: &DebugSection) ->
 }
 
 /// `view` with the symbols of `table`.
-fn add<Elf: FileHeader>(view: &View<'_, Elf>, table: DebugSymbols) -> Result<Vec<u8>> {
+fn add(view: &View<'_>, table: DebugSymbols) -> Result<Vec<u8>> {
     let mut edit = Edit::new(view);
     let names = view.section_names_index();
     let name = edit.add_string(names, b".strtab")?;

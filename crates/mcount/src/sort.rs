@@ -41,7 +41,6 @@ use crate::options::{Options, SortOptions};
 use crate::scan::functions::FunctionIndex;
 use crate::scan::{Target, patchable};
 use ::object::elf;
-use ::object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What [`crate::sort_table`] found and what to write.
@@ -81,7 +80,7 @@ pub(crate) struct Sort<'o> {
 impl<'d> Verb<'d> for Sort<'_> {
     type Output = Sorted;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sorted> {
+    fn run(self, view: &View<'d>) -> Result<Sorted> {
         let target = Target::image(view)?;
         let Some(table) = ImageTable::read(&target, self.options.table_section.as_bytes())? else {
             return Err(Error::new(ErrorKind::Unsupported("the image has no table")));
@@ -99,11 +98,7 @@ impl<'d> Verb<'d> for Sort<'_> {
 }
 
 /// Which functions at the addresses `entries` have symbols.
-fn named<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    functions: &FunctionIndex<'_>,
-    entries: &[u64],
-) -> Named {
+fn named(target: &Target<'_, '_>, functions: &FunctionIndex<'_>, entries: &[u64]) -> Named {
     let view = target.view;
     if !view.sections().any(|section| section.kind == elf::SHT_SYMTAB.0) {
         return Named::Dynamic;
@@ -123,11 +118,7 @@ fn named<Elf: FileHeader>(
 const LONGEST_AREA: u64 = 1024;
 
 /// Whether `address` is in a function, or in the area before one.
-fn is_covered<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    functions: &FunctionIndex<'_>,
-    address: u64,
-) -> bool {
+fn is_covered(target: &Target<'_, '_>, functions: &FunctionIndex<'_>, address: u64) -> bool {
     let address = target.arch.entry(address);
     let Some((index, section)) = target.view.section_at(address) else { return false };
     if !section.is_code() {
@@ -140,12 +131,7 @@ fn is_covered<Elf: FileHeader>(
 }
 
 /// The size in bytes of the area at `offset`, up to the function that it belongs to. 0 if there is none.
-fn area<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    functions: &FunctionIndex<'_>,
-    section: u32,
-    offset: u64,
-) -> u64 {
+fn area(target: &Target<'_, '_>, functions: &FunctionIndex<'_>, section: u32, offset: u64) -> u64 {
     let next = functions.next_start(section, offset);
     let next = next.filter(|next| next - offset <= LONGEST_AREA);
     let size = next.map(|next| patchable::size(target, functions, section, offset, Some(next)));
@@ -204,7 +190,7 @@ impl Over {
 }
 
 impl ImageTable {
-    fn read<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> Result<Option<Self>> {
+    fn read(target: &Target<'_, '_>, name: &[u8]) -> Result<Option<Self>> {
         let view = target.view;
         let Some((address, size)) = target.table_range(name) else { return Ok(None) };
         let Some((_, section)) = view.section_at(address).filter(|(_, s)| s.has_bytes()) else {
@@ -227,17 +213,17 @@ impl ImageTable {
     }
 
     /// The position of the word at `address`.
-    fn slot<Elf: FileHeader>(&self, view: &View<'_, Elf>, address: u64) -> Option<usize> {
+    fn slot(&self, view: &View<'_>, address: u64) -> Option<usize> {
         let slot = usize::try_from(address.checked_sub(self.address)? / view.word()).ok()?;
         (slot < self.values.len()).then_some(slot)
     }
 
-    fn add_relocations<Elf: FileHeader>(
+    fn add_relocations(
         &mut self,
-        view: &View<'_, Elf>,
+        view: &View<'_>,
         index: u32,
         header: &Section,
-        loader: &Loader<'_, Elf>,
+        loader: &Loader<'_>,
     ) -> Result<()> {
         let dynamic = header.flags & elf::SHF_ALLOC.0 != 0;
         for relocation in Relocations::read(view, index, header)?.iter() {
@@ -263,11 +249,7 @@ impl ImageTable {
     }
 
     /// The writes that sort the table, with `dropped` made zero. Zeroes come first.
-    fn sorted<Elf: FileHeader>(
-        &self,
-        view: &View<'_, Elf>,
-        dropped: &BTreeSet<u64>,
-    ) -> Result<Vec<Write>> {
+    fn sorted(&self, view: &View<'_>, dropped: &BTreeSet<u64>) -> Result<Vec<Write>> {
         let keep = |value: u64| if dropped.contains(&value) { 0 } else { value };
         let mut order: Vec<(u64, usize)> =
             self.values.iter().enumerate().map(|(slot, value)| (keep(*value), slot)).collect();
@@ -303,9 +285,9 @@ impl ImageTable {
 
     /// Moves each relocation by a symbol to where its value goes (`places`). The other relocations stay
     /// where they are, or go to a word that needs one and has none. Those over zeros are removed.
-    fn move_dynamic<Elf: FileHeader>(
+    fn move_dynamic(
         &self,
-        view: &View<'_, Elf>,
+        view: &View<'_>,
         values: &[u64],
         places: &BTreeMap<usize, usize>,
         zeroes: usize,
@@ -345,17 +327,12 @@ impl ImageTable {
     }
 
     /// The address of the entry `slot`. It wraps around, as in the loader.
-    fn place<Elf: FileHeader>(&self, view: &View<'_, Elf>, slot: usize) -> u64 {
+    fn place(&self, view: &View<'_>, slot: usize) -> u64 {
         self.address.wrapping_add(slot as u64 * view.word())
     }
 
     /// Moves each relocation that the linker kept to where its value goes.
-    fn move_kept<Elf: FileHeader>(
-        &self,
-        view: &View<'_, Elf>,
-        places: &BTreeMap<usize, usize>,
-        writes: &mut Vec<Write>,
-    ) {
+    fn move_kept(&self, view: &View<'_>, places: &BTreeMap<usize, usize>, writes: &mut Vec<Write>) {
         for over in self.relocations.iter().filter(|over| !over.dynamic) {
             if let Some(slot) = places.get(&over.slot) {
                 let mut place = view.encoder();
@@ -369,12 +346,7 @@ impl ImageTable {
 
     /// Packs the relative relocations again, with those of the table over `slots`. They must fit into
     /// their old section.
-    fn repack<Elf: FileHeader>(
-        &self,
-        view: &View<'_, Elf>,
-        section: &Section,
-        slots: Vec<usize>,
-    ) -> Result<Vec<u8>> {
+    fn repack(&self, view: &View<'_>, section: &Section, slots: Vec<usize>) -> Result<Vec<u8>> {
         let mut addresses = loaded::packed(view, section);
         let before = addresses.len();
         addresses.retain(|at| self.slot(view, *at).is_none());
@@ -399,7 +371,7 @@ impl ImageTable {
 }
 
 /// Makes the relocation at `at` of the file an `R_*_NONE`.
-fn none<Elf: FileHeader>(view: &View<'_, Elf>, at: u64) -> Write {
+fn none(view: &View<'_>, at: u64) -> Write {
     let mut info = view.encoder();
     info.word(0);
     (at + view.word(), info.out)

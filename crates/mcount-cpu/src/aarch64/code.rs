@@ -90,16 +90,7 @@ pub const THUNK: usize = 16;
 /// `bti c`, `bti jc`.
 const PADS: [[u8; 4]; 2] = [0xd503_245f_u32.to_le_bytes(), 0xd503_24df_u32.to_le_bytes()];
 
-/// The compiler's code at the entry of a function.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Area {
-    /// Bytes from where the area was looked for to where it begins: 4 after a landing pad.
-    pub start: usize,
-    /// Its bytes: [`SITE`], however many NOPs follow.
-    pub length: usize,
-    /// It was a call of the hook.
-    pub is_call: bool,
-}
+crate::area::area!("4 after a landing pad.", "[`SITE`], however many NOPs follow.");
 
 /// Is there a sled of LLVM's XRay at the start of `code`: a branch over seven NOPs? The branch is the hook; where it becomes a jump to a stub,
 /// the function goes on with the NOPs.

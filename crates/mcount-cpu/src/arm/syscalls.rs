@@ -1,13 +1,9 @@
 //! Arm with 32 bits: system calls, the clock, the thread pointer.
-#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
-#![expect(
-    unsafe_code,
-    reason = "the one place where this crate does anything: the others are about bytes"
-)]
 
-use crate::numbers::numbers;
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub use crate::machine::add;
+use crate::machine::{abort, numbers, reads, touch_stack};
 
 // `mmap` is `mmap2`, which counts pages.
 numbers!(
@@ -21,6 +17,7 @@ numbers!(
 ///
 /// As of that call.
 #[expect(clippy::cast_possible_truncation, reason = "words of a system call have 32 bits")]
+#[expect(unsafe_code, clippy::must_use_candidate, reason = "an instruction, often for its effect")]
 #[inline]
 pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     /// What's more than this is an error.
@@ -44,6 +41,8 @@ unsafe extern "C" {
 }
 
 /// The system's clock, in nanoseconds: programs can't count on being allowed to read the processor's.
+#[expect(unsafe_code, reason = "an instruction")]
+#[must_use]
 #[inline]
 pub fn ticks() -> u64 {
     const MONOTONIC: i32 = 1;
@@ -54,36 +53,13 @@ pub fn ticks() -> u64 {
     seconds * 1_000_000_000 + nanoseconds
 }
 
-/// What tells this thread from others.
-#[inline]
-pub fn thread_pointer() -> u64 {
-    let found: u32;
-    // SAFETY: a register that every thread has (TPIDRURO).
-    unsafe { asm!("mrc p15, 0, {}, c13, c0, 3", out(reg) found, options(nomem, nostack)) };
-    u64::from(found)
-}
+reads!(
+    /// What tells this thread from others.
+    thread_pointer,
+    u32,
+    "mrc p15, 0, {}, c13, c0, 3",
+    nomem
+);
 
-/// Adds to a word of this thread's; what it was. A signal handler that gets in between makes it be done again.
-///
-/// # Safety
-///
-/// The word is aligned.
-#[inline]
-pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
-    // SAFETY: the caller promises that the word is aligned.
-    unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
-}
-
-/// Reads the byte that's so far below the stack pointer, and forgets it.
-pub fn touch_stack<const BELOW: usize>() {
-    // SAFETY: a stack that has no such byte has overflowed.
-    unsafe {
-        asm!("ldrb {}, [sp, #-{}]", out(reg) _, const BELOW, options(nostack, readonly));
-    }
-}
-
-/// Ends the process by an instruction that is none.
-pub fn abort() -> ! {
-    // SAFETY: as it says.
-    unsafe { asm!("udf #0", options(noreturn, nostack)) }
-}
+touch_stack!("ldrb {}, [sp, #-{}]"; reg);
+abort!("udf #0");

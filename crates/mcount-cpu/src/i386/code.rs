@@ -35,16 +35,7 @@ pub fn nop_length(code: &[u8]) -> Option<usize> {
     if *first == 0x48 { None } else { x86_64::nop_length(code) }
 }
 
-/// The compiler's code at the entry of a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Area {
-    /// Bytes from where the area was looked for to where it begins: 4 behind an `endbr32`.
-    pub start: usize,
-    /// Its bytes: whole instructions, at least [`SITE`] of them.
-    pub length: usize,
-    /// It was a call of the hook.
-    pub is_call: bool,
-}
+crate::area::area!("4 behind an `endbr32`.", "whole instructions, at least [`SITE`] of them.");
 
 impl Area {
     /// The area at the start of `code`, which is the code from the entry of a function on.

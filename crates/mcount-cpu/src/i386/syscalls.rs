@@ -1,13 +1,10 @@
 //! i386: system calls, the clock, the thread pointer.
-#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
-#![expect(
-    unsafe_code,
-    reason = "the one place where this crate does anything: the others are about bytes"
-)]
+#![expect(unsafe_code, reason = "instructions")]
 
-use crate::numbers::numbers;
 use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub use crate::machine::add;
+use crate::machine::{abort, numbers, reads, touch_stack};
 
 // `mmap` is `mmap2`, which counts pages.
 numbers!(
@@ -57,6 +54,7 @@ unsafe extern "C" {
 /// # Safety
 ///
 /// As of that call.
+#[expect(clippy::must_use_candidate, reason = "often called for its effect")]
 #[expect(clippy::cast_possible_truncation, reason = "words of a system call have 32 bits")]
 #[inline]
 pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
@@ -71,6 +69,7 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 }
 
 /// The processor's clock.
+#[must_use]
 #[inline]
 pub fn ticks() -> u64 {
     let (low, high): (u32, u32);
@@ -79,34 +78,13 @@ pub fn ticks() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// What tells this thread from others.
-#[inline]
-pub fn thread_pointer() -> u64 {
-    let found: u32;
-    // SAFETY: every C library keeps the thread pointer there.
-    unsafe { asm!("mov {}, gs:[0]", out(reg) found, options(nostack, readonly)) };
-    u64::from(found)
-}
+reads!(
+    /// What tells this thread from others.
+    thread_pointer,
+    u32,
+    "mov {}, gs:[0]",
+    readonly
+);
 
-/// Adds to a word of this thread's; what it was. A signal handler that gets in between makes it be done again.
-///
-/// # Safety
-///
-/// The word is aligned.
-#[inline]
-pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
-    // SAFETY: the caller promises that the word is aligned.
-    unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
-}
-
-/// Reads the byte that's so far below the stack pointer, and forgets it.
-pub fn touch_stack<const BELOW: usize>() {
-    // SAFETY: a stack that has no such byte has overflowed.
-    unsafe { asm!("test byte ptr [esp - {}], 0", const BELOW, options(nostack, readonly)) };
-}
-
-/// Ends the process by an instruction that is none.
-pub fn abort() -> ! {
-    // SAFETY: as it says.
-    unsafe { asm!("ud2", options(noreturn, nostack)) }
-}
+touch_stack!("test byte ptr [esp - {}], 0");
+abort!("ud2");

@@ -75,16 +75,7 @@ const T1: u32 = 13;
 const T3: u32 = 15;
 const FP: u32 = 22;
 
-/// The compiler's code at the entry of a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Area {
-    /// Bytes from where the area was looked for to where it begins: always 0.
-    pub start: usize,
-    /// Its bytes: [`SITE`], however many NOPs follow.
-    pub length: usize,
-    /// It was a call of the hook.
-    pub is_call: bool,
-}
+crate::area::area!("always 0.", "[`SITE`], however many NOPs follow.");
 
 impl Area {
     /// The area at the start of `code`, which is the code from the entry of a function on.

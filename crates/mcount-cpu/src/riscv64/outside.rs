@@ -121,16 +121,10 @@ const RA: u32 = 1;
 const T0: u32 = 5;
 const T1: u32 = 6;
 
-/// The compiler's code at the entry of a function.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Area {
-    /// Bytes from where the area was looked for to where the hook is: 4 after a landing pad.
-    pub start: usize,
-    /// All its bytes. Four of them, and no room before its function: a near jump.
-    pub length: usize,
-    /// It was a call of the hook.
-    pub is_call: bool,
-}
+crate::area::area!(
+    "4 after a landing pad.",
+    "all of them. Where there are four, and no room before its function, it gets a near jump."
+);
 
 impl Area {
     /// The area at the start of `code`.

@@ -1,72 +1,22 @@
 //! RISC-V, 64 bits: system calls, the clock, the thread pointer.
-#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
-#![expect(
-    unsafe_code,
-    reason = "the one place where this crate does anything: the others are about bytes"
-)]
 
-use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
+pub use crate::machine::add;
+use crate::machine::{abort, reads, system_call, touch_stack};
 pub use crate::newer_calls as number;
 
-/// Makes the system call `number`; an error is `-errno`.
-///
-/// # Safety
-///
-/// As of that call.
-#[inline]
-pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
-    let result: i64;
-    let [a0, a1, a2, a3, a4, a5] = arguments;
-    // SAFETY: the caller promises that this system call may be made with these arguments.
-    unsafe {
-        asm!("ecall", in("a7") number, inlateout("a0") a0 => result, in("a1") a1, in("a2") a2,
-            in("a3") a3, in("a4") a4, in("a5") a5, options(nostack));
-    }
-    result
-}
+system_call!("ecall", "a7", ["a0", "a1", "a2", "a3", "a4", "a5"]);
 
-/// The clock that all processors have in common.
-#[inline]
-pub fn ticks() -> u64 {
-    let found: u64;
-    // SAFETY: Linux lets programs read it.
-    unsafe { asm!("rdtime {}", out(reg) found, options(nomem, nostack)) };
-    found
-}
+reads!(
+    /// The clock that all processors have in common.
+    ticks,
+    "rdtime {}"
+);
 
-/// What tells this thread from others.
-#[inline]
-pub fn thread_pointer() -> u64 {
-    let found: u64;
-    // SAFETY: a register that every thread has.
-    unsafe { asm!("mv {}, tp", out(reg) found, options(nomem, nostack)) };
-    found
-}
+reads!(
+    /// What tells this thread from others.
+    thread_pointer,
+    "mv {}, tp"
+);
 
-/// Adds to a word of this thread's; what it was. One instruction, so that signal handlers don't get in between.
-///
-/// # Safety
-///
-/// The word is aligned.
-#[inline]
-pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
-    // SAFETY: the caller promises that the word is aligned.
-    unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
-}
-
-/// Reads the byte that's so far below the stack pointer, and forgets it.
-pub fn touch_stack<const BELOW: usize>() {
-    // SAFETY: a stack that has no such byte has overflowed.
-    unsafe {
-        asm!("li {0}, {1}", "sub {0}, sp, {0}", "lb zero, 0({0})", out(reg) _, const BELOW,
-            options(nostack, readonly));
-    }
-}
-
-/// Ends the process by an instruction that is none.
-pub fn abort() -> ! {
-    // SAFETY: as it says.
-    unsafe { asm!("unimp", options(noreturn, nostack)) }
-}
+touch_stack!("li {0}, {1}", "sub {0}, sp, {0}", "lb zero, 0({0})"; reg);
+abort!("unimp");

@@ -84,16 +84,7 @@ pub const RECORD_STUB: usize = 32;
 /// Where in a stub the address of its record is, in bytes.
 const STUB_RECORD: usize = 24;
 
-/// The compiler's code at the entry of a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Area {
-    /// Bytes from where the area was looked for to where it begins: 6 after the store of `-pg`.
-    pub start: usize,
-    /// Its bytes: [`SITE`], or 12 with the load of `-pg`.
-    pub length: usize,
-    /// It was a call of the hook.
-    pub is_call: bool,
-}
+crate::area::area!("6 after the store of `-pg`.", "[`SITE`], or 12 with the load of `-pg`.");
 
 impl Area {
     /// The area at the start of `code`, which is the code from the entry of a function on.

@@ -1,13 +1,9 @@
 //! s390x: system calls, the clock, the thread pointer.
-#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
-#![expect(
-    unsafe_code,
-    reason = "the one place where this crate does anything: the others are about bytes"
-)]
 
-use crate::numbers::numbers;
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub use crate::machine::add;
+use crate::machine::{abort, numbers, reads, touch_stack};
 
 numbers!(
     close: 6, getpid: 20, mmap: 90, munmap: 91, sched_yield: 158, nanosleep: 162, mremap: 163,
@@ -19,6 +15,7 @@ numbers!(
 /// # Safety
 ///
 /// As of that call.
+#[expect(unsafe_code, clippy::must_use_candidate, reason = "an instruction, often for its effect")]
 #[inline]
 pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     // The one call whose arguments are in memory: `mmap`.
@@ -35,6 +32,8 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 }
 
 /// A quarter of the processor's clock, which has 4096 ticks in a microsecond and its highest bit set.
+#[expect(unsafe_code, reason = "an instruction")]
+#[must_use]
 #[inline]
 pub fn ticks() -> u64 {
     let mut found = 0_u64;
@@ -43,40 +42,11 @@ pub fn ticks() -> u64 {
     found >> 2
 }
 
-/// What tells this thread from others: two access registers.
-#[inline]
-pub fn thread_pointer() -> u64 {
-    let found: u64;
-    // SAFETY: registers that every thread has.
-    unsafe {
-        asm!("ear {0}, %a0", "sllg {0}, {0}, 32", "ear {0}, %a1", out(reg) found,
-            options(nomem, nostack));
-    }
-    found
-}
+reads!(
+    /// What tells this thread from others: two access registers.
+    thread_pointer,
+    "ear {0}, %a0\n sllg {0}, {0}, 32\n ear {0}, %a1"
+);
 
-/// Adds to a word of this thread's; what it was. A signal handler that gets in between makes it be done again.
-///
-/// # Safety
-///
-/// The word is aligned.
-#[inline]
-pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
-    // SAFETY: the caller promises that the word is aligned.
-    unsafe { AtomicU64::from_ptr(word) }.fetch_add(number, Relaxed)
-}
-
-/// Reads the byte that's so far below the stack pointer, and forgets it.
-pub fn touch_stack<const BELOW: usize>() {
-    // SAFETY: a stack that has no such byte has overflowed.
-    unsafe {
-        asm!("lay {0}, -{1}(%r15)", "cli 0({0}), 0", out(reg_addr) _, const BELOW,
-            options(nostack, readonly));
-    }
-}
-
-/// Ends the process by an instruction that is none.
-pub fn abort() -> ! {
-    // SAFETY: as it says.
-    unsafe { asm!(".short 0", options(noreturn, nostack)) }
-}
+touch_stack!("lay {0}, -{1}(%r15)", "cli 0({0}), 0"; reg_addr);
+abort!(".short 0");

@@ -147,16 +147,7 @@ fn operand_length(code: &[u8]) -> Option<usize> {
     Some(1 + sib + displacement)
 }
 
-/// The compiler's code at the entry of a function.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Area {
-    /// Bytes from where the area was looked for to where it begins: 4 behind an `endbr64`.
-    pub start: usize,
-    /// Its bytes: whole instructions, at least [`SITE`] of them.
-    pub length: usize,
-    /// It was a call of the hook.
-    pub is_call: bool,
-}
+crate::area::area!("4 behind an `endbr64`.", "whole instructions, at least [`SITE`] of them.");
 
 impl Area {
     /// The area at the start of `code`, which is the code from the entry of a function on.

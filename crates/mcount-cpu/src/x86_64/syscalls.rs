@@ -1,12 +1,8 @@
 //! x86-64: system calls, the clock, the thread pointer.
-#![expect(clippy::must_use_candidate, reason = "names say which of them are questions")]
-#![expect(
-    unsafe_code,
-    reason = "the one place where this crate does anything: the others are about bytes"
-)]
 
-use crate::numbers::numbers;
 use core::arch::asm;
+
+use crate::machine::{abort, numbers, reads, touch_stack};
 
 numbers!(
     close: 3, getpid: 39, mmap: 9, munmap: 11, sched_yield: 24, nanosleep: 35, mremap: 25,
@@ -18,6 +14,7 @@ numbers!(
 /// # Safety
 ///
 /// As of that call.
+#[expect(unsafe_code, clippy::must_use_candidate, reason = "an instruction, often for its effect")]
 #[inline]
 pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     let result: i64;
@@ -31,6 +28,8 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
 }
 
 /// The processor's clock.
+#[expect(unsafe_code, reason = "an instruction")]
+#[must_use]
 #[inline]
 pub fn ticks() -> u64 {
     let (low, high): (u32, u32);
@@ -39,20 +38,20 @@ pub fn ticks() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// What tells this thread from others.
-#[inline]
-pub fn thread_pointer() -> u64 {
-    let found: u64;
-    // SAFETY: every C library keeps the thread pointer there; the recorder sets up a page for before.
-    unsafe { asm!("mov {}, fs:0", out(reg) found, options(nostack, readonly)) };
-    found
-}
+reads!(
+    /// What tells this thread from others. Every C library keeps it there; the recorder sets up a page for before.
+    thread_pointer,
+    u64,
+    "mov {}, fs:0",
+    readonly
+);
 
 /// Adds to a word of this thread's; what it was. One instruction, so that signal handlers don't get in between.
 ///
 /// # Safety
 ///
 /// The word is aligned, and no other thread writes to it.
+#[expect(unsafe_code, reason = "an instruction")]
 #[inline]
 pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     let mut found = number;
@@ -61,14 +60,5 @@ pub unsafe fn add(word: *mut u64, number: u64) -> u64 {
     found
 }
 
-/// Reads the byte that's so far below the stack pointer, and forgets it.
-pub fn touch_stack<const BELOW: usize>() {
-    // SAFETY: a stack that has no such byte has overflowed.
-    unsafe { asm!("test byte ptr [rsp - {}], 0", const BELOW, options(nostack, readonly)) };
-}
-
-/// Ends the process by an instruction that is none.
-pub fn abort() -> ! {
-    // SAFETY: as it says.
-    unsafe { asm!("ud2", options(noreturn, nostack)) }
-}
+touch_stack!("test byte ptr [rsp - {}], 0");
+abort!("ud2");

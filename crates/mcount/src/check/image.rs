@@ -11,7 +11,6 @@ use crate::scan::{Target, patchable};
 use crate::sites::image::table_range;
 use crate::words::counted;
 use object::elf;
-use object::read::elf::FileHeader;
 
 /// The table of `target`, which is `bare` if nothing names it, and the compiler's lists of patchable
 /// entries if they were linked in.
@@ -19,8 +18,8 @@ use object::read::elf::FileHeader;
 /// # Errors
 ///
 /// Relocations over a table are malformed.
-pub(super) fn tables<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(super) fn tables(
+    target: &Target<'_, '_>,
     options: &Options,
     bare: Option<Bare>,
 ) -> Result<Vec<JudgedTable>> {
@@ -47,7 +46,7 @@ pub(super) fn tables<Elf: FileHeader>(
 struct Map(Vec<(u64, u64, u32)>);
 
 impl Map {
-    fn new<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Self {
+    fn new(target: &Target<'_, '_>) -> Self {
         let sections = (0u32..).zip(target.view.sections());
         let loaded = sections.filter(|(_, section)| {
             section.is_loaded() && section.flags & elf::SHF_TLS.0 == 0 && section.size != 0
@@ -75,13 +74,13 @@ struct Loaded {
 }
 
 impl Loaded {
-    fn new<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Self {
+    fn new(target: &Target<'_, '_>) -> Self {
         let changes = Changes::read(target.view, &target.loader);
         Self { map: Map::new(target), changes, relocated: None }
     }
 
     /// `size` bytes from `address` on, as words.
-    fn words<Elf: FileHeader>(&self, view: &View<'_, Elf>, address: u64, size: u64) -> Vec<u64> {
+    fn words(&self, view: &View<'_>, address: u64, size: u64) -> Vec<u64> {
         let words = loaded::in_file(view, address, size / view.word());
         let places = addresses(address, view.word()).zip(words);
         places.filter_map(|(at, word)| self.changes.word(at, || Some(word))).collect()
@@ -89,8 +88,8 @@ impl Loaded {
 }
 
 /// The table in these bytes. Checks that it is sorted if it should be.
-fn table<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn table(
+    target: &Target<'_, '_>,
     loaded: &mut Loaded,
     (address, size): (u64, u64),
     sorted: bool,
@@ -151,8 +150,8 @@ fn order(words: &[u64]) -> Option<(usize, String)> {
 
 /// The number of relocations that the loader applies to these bytes, if their section `index` is
 /// read-only.
-fn text_relocations<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn text_relocations(
+    target: &Target<'_, '_>,
     loaded: &mut Loaded,
     (address, size): (u64, u64),
     index: u32,
@@ -171,7 +170,7 @@ fn text_relocations<Elf: FileHeader>(
 }
 
 /// The places that the loader relocates, in ascending order.
-fn relocated<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<Vec<u64>> {
+fn relocated(view: &View<'_>) -> Result<Vec<u64>> {
     let mut places = Vec::new();
     for (index, header) in (0u32..).zip(view.sections()).filter(|(_, header)| header.is_loaded()) {
         if header.has_relocations() {

@@ -7,7 +7,6 @@ use crate::scan::functions::FunctionIndex;
 use crate::scan::{Target, patchable};
 use crate::site::{CallSite, Kind};
 use crate::words::counted;
-use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How far from a hook an entry may be that is meant for it, even if it is in another function. It is the
@@ -17,8 +16,8 @@ const NEAR: u64 = 16;
 /// How many bytes of code a message shows.
 const SHOWN: usize = 6;
 
-pub(super) struct Judge<'a, 'v, 'd, Elf: FileHeader> {
-    target: &'a Target<'v, 'd, Elf>,
+pub(super) struct Judge<'a, 'v, 'd> {
+    target: &'a Target<'v, 'd>,
     functions: &'a FunctionIndex<'d>,
     how: &'a CheckOptions,
     sites: BTreeMap<InSection, &'a CallSite>,
@@ -27,9 +26,9 @@ pub(super) struct Judge<'a, 'v, 'd, Elf: FileHeader> {
     findings: Vec<Finding>,
 }
 
-impl<'a, 'v, 'd, Elf: FileHeader> Judge<'a, 'v, 'd, Elf> {
+impl<'a, 'v, 'd> Judge<'a, 'v, 'd> {
     pub(super) fn new(
-        target: &'a Target<'v, 'd, Elf>,
+        target: &'a Target<'v, 'd>,
         functions: &'a FunctionIndex<'d>,
         how: &'a CheckOptions,
         sites: &'a [CallSite],
@@ -294,5 +293,5 @@ fn nowhere(rule: Rule) -> Finding {
 }
 
 fn text(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
+    crate::names::lossy(name).into_owned()
 }

@@ -18,7 +18,6 @@ use crate::options::{CheckOptions, Options};
 use crate::scan::Target;
 use crate::site::Kind;
 use crate::sites::Known;
-use ::object::read::elf::FileHeader;
 use judge::Judge;
 
 /// One thing that is wrong with a table, and where.
@@ -52,7 +51,7 @@ pub(crate) struct Check<'o, 'd> {
 impl<'d> Verb<'d> for Check<'_, 'd> {
     type Output = Vec<Finding>;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Vec<Finding>> {
+    fn run(self, view: &View<'d>) -> Result<Vec<Finding>> {
         let Self { options, how, known } = self;
         let target = Target::of(view)?;
         let functions = known.functions(&target)?;

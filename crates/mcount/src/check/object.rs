@@ -8,17 +8,13 @@ use crate::options::Options;
 use crate::scan::{Target, patchable};
 use crate::table::right::{EntryFlaw, Linker, PartFlaw};
 use crate::table::{self, Part};
-use object::read::elf::FileHeader;
 
 /// The tables of `target`. All sections of one name are one table.
 ///
 /// # Errors
 ///
 /// A table, or its relocations, are malformed.
-pub(super) fn tables<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    options: &Options,
-) -> Result<Vec<JudgedTable>> {
+pub(super) fn tables(target: &Target<'_, '_>, options: &Options) -> Result<Vec<JudgedTable>> {
     let linker = Linker::new(target)?;
     let mut names = vec![options.table_section.as_str(), patchable::SECTION];
     names.dedup();
@@ -53,10 +49,7 @@ pub(super) fn tables<Elf: FileHeader>(
 }
 
 /// Where `entry` would lead with the bytes of its distance reversed.
-fn turned<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    entry: &table::Entry,
-) -> Option<(u32, u64)> {
+fn turned(target: &Target<'_, '_>, entry: &table::Entry) -> Option<(u32, u64)> {
     let (symbol, addend) = entry.base?;
     let symbol = target.symbols.as_ref()?.get(symbol)?;
     let addend = reversed(addend.cast_unsigned(), target.view.word()).cast_signed();
@@ -64,7 +57,7 @@ fn turned<Elf: FileHeader>(
 }
 
 /// The text of a finding about a flaw of a section of a table.
-fn of_part<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part, flaw: &PartFlaw) -> Flaw {
+fn of_part(target: &Target<'_, '_>, part: &Part, flaw: &PartFlaw) -> Flaw {
     let (rule, detail) = match flaw {
         PartFlaw::Misaligned(align) => {
             let word = target.view.word();
@@ -85,7 +78,7 @@ fn of_part<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part, flaw: &Pa
 }
 
 /// The text of a finding about a flaw of an entry.
-fn of_entry<Elf: FileHeader>(target: &Target<'_, '_, Elf>, flaw: &EntryFlaw) -> (Rule, String) {
+fn of_entry(target: &Target<'_, '_>, flaw: &EntryFlaw) -> (Rule, String) {
     match flaw {
         EntryFlaw::Undefined(symbol) => {
             let name = name(target, symbol);
@@ -115,7 +108,7 @@ fn of_entry<Elf: FileHeader>(target: &Target<'_, '_, Elf>, flaw: &EntryFlaw) -> 
             (Rule::ComdatUnsafe, format!("in the COMDAT group {name}, and the table is not"))
         }
         EntryFlaw::OrderedByOther(section) => {
-            let other = String::from_utf8_lossy(target.view.section_name(*section));
+            let other = crate::names::lossy(target.view.section_name(*section));
             let detail =
                 format!("ld --gc-sections drops this entry with {other}, not its own code");
             (Rule::GcUnsafe, detail)
@@ -124,12 +117,12 @@ fn of_entry<Elf: FileHeader>(target: &Target<'_, '_, Elf>, flaw: &EntryFlaw) -> 
 }
 
 /// The name of `symbol`, or of its section if it is a section symbol.
-fn name<Elf: FileHeader>(target: &Target<'_, '_, Elf>, symbol: &Symbol) -> String {
+fn name(target: &Target<'_, '_>, symbol: &Symbol) -> String {
     let section = symbol.section.filter(|_| symbol.is_section());
     let name = match (section, &target.symbols) {
         (Some(section), _) => target.view.section_name(section),
         (None, Some(symbols)) => symbols.name(symbol),
         (None, None) => &[],
     };
-    String::from_utf8_lossy(name).into_owned()
+    crate::names::lossy(name).into_owned()
 }

@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::scan::Target;
 use crate::table::sleds::{self, SledEntry};
 use crate::words::counted;
-use object::read::elf::FileHeader;
 use std::collections::HashMap;
 
 /// How many bytes of code a message shows.
@@ -17,7 +16,7 @@ const SHOWN: usize = 6;
 /// # Errors
 ///
 /// Relocations of the list are malformed.
-pub(super) fn flaws<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<Vec<Flaw>> {
+pub(super) fn flaws(target: &Target<'_, '_>) -> Result<Vec<Flaw>> {
     let mut found = Vec::new();
     let size = sleds::entry_size(target);
     for part in sleds::parts(target) {
@@ -45,14 +44,14 @@ pub(super) fn flaws<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<Vec
 }
 
 /// What is wrong with an entry, if anything is.
-fn flaw<Elf: FileHeader>(target: &Target<'_, '_, Elf>, entry: &SledEntry) -> Option<String> {
+fn flaw(target: &Target<'_, '_>, entry: &SledEntry) -> Option<String> {
     let is_code =
         |place: InSection| target.view.section(place.0).is_ok_and(|section| section.is_code());
     let Some(place) = entry.place else {
         return Some("it leads to nothing in this file".to_owned());
     };
     if !is_code(place) {
-        let name = String::from_utf8_lossy(target.view.section_name(place.0)).into_owned();
+        let name = crate::names::lossy(target.view.section_name(place.0)).into_owned();
         return Some(format!("it leads to {name}, which has no code"));
     }
     if sleds::sled(target, entry).is_none() {
@@ -67,7 +66,7 @@ fn flaw<Elf: FileHeader>(target: &Target<'_, '_, Elf>, entry: &SledEntry) -> Opt
 }
 
 /// The first bytes at `place`, in hexadecimal.
-fn bytes<Elf: FileHeader>(target: &Target<'_, '_, Elf>, (section, offset): InSection) -> String {
+fn bytes(target: &Target<'_, '_>, (section, offset): InSection) -> String {
     let data = target.view.section_data(section).unwrap_or_default();
     let at = usize::try_from(offset).ok().and_then(|start| data.get(start..));
     let shown = at.unwrap_or_default().iter().take(SHOWN);

@@ -11,7 +11,6 @@
 
 use super::{Relocation, Section, View, bytes};
 use crate::error::{ErrorKind, Result};
-use object::read::elf::FileHeader;
 
 pub(super) const SHT_ANDROID_REL: u32 = 0x6000_0001;
 pub(super) const SHT_ANDROID_RELA: u32 = 0x6000_0002;
@@ -32,11 +31,7 @@ const HAS_ADDEND: i64 = 8;
 /// # Errors
 ///
 /// It ends too early, or claims to have more relocations than the file has words.
-pub(super) fn read<Elf: FileHeader>(
-    view: &View<'_, Elf>,
-    index: u32,
-    section: &Section,
-) -> Result<Vec<Relocation>> {
+pub(super) fn read(view: &View<'_>, index: u32, section: &Section) -> Result<Vec<Relocation>> {
     let Some(bytes) = view.section_data(index)?.strip_prefix(MAGIC) else {
         return Err(view.section_error(index, ErrorKind::Malformed("no packed relocations")));
     };

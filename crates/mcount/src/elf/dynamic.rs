@@ -10,23 +10,22 @@
 
 use super::{Section, View, bytes, loaded};
 use object::elf;
-use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes to write at an offset in the file.
 pub type Write = (u64, Vec<u8>);
 
 /// Changes to the entries of relocation sections.
-pub(crate) struct RelocationEdit<'v, 'd, Elf: FileHeader> {
-    view: &'v View<'d, Elf>,
+pub(crate) struct RelocationEdit<'v, 'd> {
+    view: &'v View<'d>,
     /// The new bytes of each entry that changes, by its offset in the file.
     changed: BTreeMap<u64, Vec<u8>>,
     /// Other words that change, by their offset in the file.
     words: Vec<(u64, Vec<u8>)>,
 }
 
-impl<'v, 'd, Elf: FileHeader> RelocationEdit<'v, 'd, Elf> {
-    pub(crate) fn new(view: &'v View<'d, Elf>) -> Self {
+impl<'v, 'd> RelocationEdit<'v, 'd> {
+    pub(crate) fn new(view: &'v View<'d>) -> Self {
         Self { view, changed: BTreeMap::new(), words: Vec::new() }
     }
 
@@ -109,7 +108,7 @@ impl<'v, 'd, Elf: FileHeader> RelocationEdit<'v, 'd, Elf> {
 }
 
 /// The value of `tag` in the dynamic section, and its offset in the file.
-pub(crate) fn tag<Elf: FileHeader>(view: &View<'_, Elf>, tag: i64) -> Option<(u64, u64)> {
+pub(crate) fn tag(view: &View<'_>, tag: i64) -> Option<(u64, u64)> {
     let section = view.sections().find(|section| section.kind == elf::SHT_DYNAMIC.0)?;
     let words = loaded::in_file(view, section.address, section.size / view.word());
     let value = (section.offset..).step_by(usize::try_from(2 * view.word()).ok()?);

@@ -11,20 +11,19 @@ use super::{Encoder, Relocation, Relocations, Section, Symbol, Symbols, View};
 use crate::error::{ErrorKind, Result};
 use foldhash::HashMap;
 use object::elf;
-use object::read::elf::FileHeader;
 
 /// The loader's relocations and their effect.
-pub(crate) struct Loader<'d, Elf: FileHeader> {
+pub(crate) struct Loader<'d> {
     /// The types that add the load address.
     pub(crate) relative: &'static [u32],
     /// The types that store the address of a symbol, or add it to the word in place.
     pub(crate) address: Option<u32>,
     pub(crate) other_addresses: [&'static [u32]; 2],
     /// The symbols that relocations refer to.
-    pub(crate) symbols: Option<Symbols<'d, Elf>>,
+    pub(crate) symbols: Option<Symbols<'d>>,
 }
 
-impl<Elf: FileHeader> Loader<'_, Elf> {
+impl Loader<'_> {
     /// The address that the addend of `relocation` is added to, in an image at 0: that of the image, or
     /// of a symbol that the image defines. (If the symbol is global, the loader may choose another file's
     /// definition.) `None` if we don't know it. `link` is the `sh_link` of the relocation's section.
@@ -61,12 +60,7 @@ impl<Elf: FileHeader> Loader<'_, Elf> {
 
 /// `count` words from `address` on, after loading. If the file has fewer, there are fewer. Malformed
 /// relocation sections are ignored.
-pub(crate) fn words<Elf: FileHeader>(
-    view: &View<'_, Elf>,
-    address: u64,
-    count: u64,
-    loader: &Loader<'_, Elf>,
-) -> Vec<u64> {
+pub(crate) fn words(view: &View<'_>, address: u64, count: u64, loader: &Loader<'_>) -> Vec<u64> {
     let mut words = in_file(view, address, count);
     let end = address.saturating_add(count.saturating_mul(view.word()));
     each(view, loader, &mut |place, stored| {
@@ -93,7 +87,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    pub(crate) fn read<Elf: FileHeader>(view: &View<'_, Elf>, loader: &Loader<'_, Elf>) -> Self {
+    pub(crate) fn read(view: &View<'_>, loader: &Loader<'_>) -> Self {
         let (mut values, mut added) = (HashMap::default(), HashMap::default());
         each(view, loader, &mut |place, stored| {
             match stored {
@@ -123,16 +117,12 @@ enum Stored {
 }
 
 /// `address`, of which a 32-bit image uses 32 bits.
-fn truncated<Elf: FileHeader>(view: &View<'_, Elf>, address: u64) -> u64 {
+fn truncated(view: &View<'_>, address: u64) -> u64 {
     if view.is_64() { address } else { address & u64::from(u32::MAX) }
 }
 
 /// Calls `found` for each relocation that changes a word in a way that we know.
-fn each<Elf: FileHeader>(
-    view: &View<'_, Elf>,
-    loader: &Loader<'_, Elf>,
-    found: &mut dyn FnMut(u64, Stored),
-) {
+fn each(view: &View<'_>, loader: &Loader<'_>, found: &mut dyn FnMut(u64, Stored)) {
     for (index, header) in (0u32..).zip(view.sections()) {
         if header.flags & elf::SHF_ALLOC.0 == 0 || !header.has_relocations() {
             continue;
@@ -158,7 +148,7 @@ fn each<Elf: FileHeader>(
 /// # Errors
 ///
 /// Android's packed relocations are malformed.
-pub(crate) fn check<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<()> {
+pub(crate) fn check(view: &View<'_>) -> Result<()> {
     for (index, header) in (0u32..).zip(view.sections()) {
         if header.is_packed_for_android() {
             Relocations::read(view, index, &header)?;
@@ -172,7 +162,7 @@ pub(crate) fn check<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<()> {
 /// # Errors
 ///
 /// It has Android's packed relocations, which we can only read.
-pub(crate) fn check_writable<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<()> {
+pub(crate) fn check_writable(view: &View<'_>) -> Result<()> {
     let mut sections = (0u32..).zip(view.sections());
     match sections.find(|(_, header)| header.is_packed_for_android()) {
         Some((index, _)) => {
@@ -184,7 +174,7 @@ pub(crate) fn check_writable<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<()
 }
 
 /// `count` words from `address` on, as they are in the file.
-pub(crate) fn in_file<Elf: FileHeader>(view: &View<'_, Elf>, address: u64, count: u64) -> Vec<u64> {
+pub(crate) fn in_file(view: &View<'_>, address: u64, count: u64) -> Vec<u64> {
     let section = view.section_at(address);
     let bytes = section.map(|(_, section)| {
         let start = usize::try_from(address - section.address).unwrap_or(usize::MAX);
@@ -195,26 +185,25 @@ pub(crate) fn in_file<Elf: FileHeader>(view: &View<'_, Elf>, address: u64, count
 }
 
 /// The words of `bytes`, in the image's width and byte order.
-pub(crate) fn in_bytes<'b, Elf: FileHeader>(
-    view: &View<'_, Elf>,
+pub(crate) fn in_bytes<'b>(
+    view: &View<'_>,
     bytes: &'b [u8],
-) -> impl Iterator<Item = u64> + use<'b, Elf> {
-    let (word, is_big) = (if view.is_64() { 8 } else { 4 }, view.is_big_endian());
+) -> impl Iterator<Item = u64> + use<'b> {
+    let (word, is_big) = (view.by_class(4, 8), view.is_big_endian());
     bytes.chunks_exact(word).map(move |chunk| {
-        let bytes = chunk.iter().copied();
-        if is_big { bytes.fold(0, append) } else { bytes.rev().fold(0, append) }
+        if let Ok(word) = chunk.try_into() {
+            if is_big { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) }
+        } else {
+            let word = chunk.try_into().unwrap_or_default();
+            u64::from(if is_big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) })
+        }
     })
-}
-
-/// `value`, with `byte` after it.
-fn append(value: u64, byte: u8) -> u64 {
-    value << 8 | u64::from(byte)
 }
 
 /// The addresses that the packed relative relocations in `section` (RELR) apply to.
 ///
 /// An even word is an address. An odd word is a bitmap of the words after the last one.
-pub(crate) fn packed<Elf: FileHeader>(view: &View<'_, Elf>, section: &Section) -> Vec<u64> {
+pub(crate) fn packed(view: &View<'_>, section: &Section) -> Vec<u64> {
     let word = view.word();
     let mut addresses = Vec::new();
     let mut next: u64 = 0;

@@ -1,11 +1,14 @@
-//! ELF files. A [`View`] of a file is generic over class and byte order, and it checks every range that
-//! it returns. This module knows sections, symbols and relocations. It doesn't know what a call is;
-//! `arch` does.
+//! ELF files. A [`View`] of a file checks every range that it returns. This module knows sections, symbols
+//! and relocations. It doesn't know what a call is; `arch` does.
+//!
+//! Class and byte order are values, not types: what is above this module would be compiled four times
+//! otherwise. Only tables know their class ([`ByClass`]), and decode what is asked for.
 //!
 //! The specification is the System V gABI, chapters 4 ("Object Files") and 5.
 
 mod android;
 mod budget;
+mod by_class;
 mod bytes;
 pub(crate) mod dynamic;
 pub(crate) mod edit;
@@ -19,16 +22,17 @@ pub(crate) use relocation::{Relocation, Relocations};
 pub(crate) use symbol::{Symbol, Symbols};
 
 use crate::error::{Error, ErrorKind, Result};
-use object::elf;
-use object::pod;
-use object::read::elf::{FileHeader, SectionHeader};
-use object::{BigEndian, LittleEndian};
+use by_class::ByClass;
+use object::elf::{self, FileHeader32, FileHeader64, SectionHeader32, SectionHeader64};
+use object::pod::{self, Pod};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+use object::{BigEndian, Endianness, LittleEndian};
 use std::cell::OnceCell;
 
-/// A question about a file, written once for all classes and byte orders. [`open`] chooses the instance.
+/// A question about a file.
 pub(crate) trait Verb<'d> {
     type Output;
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Self::Output>;
+    fn run(self, view: &View<'d>) -> Result<Self::Output>;
 }
 
 /// Opens the file `data` and runs `verb` on it.
@@ -37,49 +41,7 @@ pub(crate) trait Verb<'d> {
 ///
 /// The file is not ELF, is truncated, or its header or section header table is malformed.
 pub(crate) fn open<'d, V: Verb<'d>>(data: &'d [u8], verb: V) -> Result<V::Output> {
-    Opened::new(data)?.ask(verb)
-}
-
-/// A file that was opened, of one of the four classes and byte orders.
-pub(crate) enum Opened<'d> {
-    Little32(View<'d, elf::FileHeader32<LittleEndian>>),
-    Big32(View<'d, elf::FileHeader32<BigEndian>>),
-    Little64(View<'d, elf::FileHeader64<LittleEndian>>),
-    Big64(View<'d, elf::FileHeader64<BigEndian>>),
-}
-
-impl<'d> Opened<'d> {
-    /// # Errors
-    ///
-    /// As [`open`].
-    pub(crate) fn new(data: &'d [u8]) -> Result<Self> {
-        Ok(match identify(data)? {
-            (1, 1) => Self::Little32(View::new(data, LittleEndian)?),
-            (1, _) => Self::Big32(View::new(data, BigEndian)?),
-            (_, 1) => Self::Little64(View::new(data, LittleEndian)?),
-            (_, _) => Self::Big64(View::new(data, BigEndian)?),
-        })
-    }
-
-    /// Runs `verb` on the file.
-    pub(crate) fn ask<V: Verb<'d>>(&self, verb: V) -> Result<V::Output> {
-        match self {
-            Self::Little32(view) => run(view, verb),
-            Self::Big32(view) => run(view, verb),
-            Self::Little64(view) => run(view, verb),
-            Self::Big64(view) => run(view, verb),
-        }
-    }
-}
-
-fn run<'d, Elf: FileHeader, V: Verb<'d>>(view: &View<'d, Elf>, verb: V) -> Result<V::Output> {
-    view.budget.renew(view.data.len());
-    let output = verb.run(view)?;
-    if view.budget.is_spent() {
-        let kind = "names that share their bytes are together far larger than the file";
-        return Err(Error::new(ErrorKind::Malformed(kind)));
-    }
-    Ok(output)
+    View::new(data)?.ask(verb)
 }
 
 /// `EI_CLASS` and `EI_DATA` of `data`, both 1 or 2.
@@ -153,18 +115,82 @@ impl Section {
     }
 }
 
-/// A file of one class and byte order, whose sections were checked to be inside the file.
-pub(crate) struct View<'d, Elf: FileHeader> {
+/// A file whose sections were checked to be inside it.
+pub(crate) struct View<'d> {
     pub(crate) data: &'d [u8],
-    pub(crate) endian: Elf::Endian,
-    pub(crate) header: &'d Elf,
-    headers: &'d [Elf::SectionHeader],
+    endian: Endianness,
+    is_64: bool,
+    header: FirstHeader,
+    /// The section headers, and how they are in the file.
+    headers: Vec<Section>,
+    raw_headers: &'d [u8],
     names: &'d [u8],
     names_index: u32,
     /// The limit on reading names.
     pub(crate) budget: Budget,
     /// The start and index of each loaded section, in order of address. Made when it is first needed.
     starts: OnceCell<Vec<(u64, u32)>>,
+}
+
+/// What the ELF header says.
+#[derive(Debug, Clone, Copy)]
+struct FirstHeader {
+    machine: u16,
+    file_type: u16,
+    flags: u32,
+    /// `e_shoff`
+    section_headers: u64,
+    /// `e_shstrndx`, or what the first section has instead. `None` if it's malformed.
+    names: Option<u32>,
+    has_mips64el_info: bool,
+    /// Where the ELF header is loaded.
+    address: Option<u64>,
+}
+
+impl FirstHeader {
+    fn decode<Elf: FileHeader>(header: &Elf, endian: Elf::Endian, data: &[u8]) -> Self {
+        let segments = header.program_headers(endian, data).unwrap_or_default();
+        let first = segments.iter().find(|segment| {
+            segment.p_type(endian) == elf::PT_LOAD && segment.p_offset(endian).into() == 0
+        });
+        Self {
+            machine: header.e_machine(endian).0,
+            file_type: header.e_type(endian).0,
+            flags: header.e_flags(endian).0,
+            section_headers: header.e_shoff(endian).into(),
+            names: header.shstrndx(endian, data).ok(),
+            has_mips64el_info: header.is_mips64el(endian),
+            address: first.map(|segment| segment.p_vaddr(endian).into()),
+        }
+    }
+}
+
+/// What is read first.
+struct Headers<'d> {
+    header: FirstHeader,
+    sections: Vec<Section>,
+    raw_sections: &'d [u8],
+}
+
+impl<'d> Headers<'d> {
+    fn read<Elf: FileHeader>(data: &'d [u8], e: Elf::Endian) -> Result<Self> {
+        let (header, _) = pod::from_bytes::<Elf>(data)
+            .map_err(|()| Error::new(ErrorKind::Truncated("ELF header")))?;
+        let has_sections: u64 = header.e_shoff(e).into();
+        let entry = usize::from(header.e_shentsize(e));
+        if has_sections != 0 && entry != size_of::<Elf::SectionHeader>() {
+            return Err(Error::new(ErrorKind::Malformed("e_shentsize is not that of the class")));
+        }
+        let sections = header.section_headers(e, data).map_err(|_| {
+            let at = header.e_shoff(e).into();
+            Error::at(ErrorKind::Truncated("section header table"), at)
+        })?;
+        Ok(Self {
+            header: FirstHeader::decode(header, e, data),
+            sections: sections.iter().map(|header| decode(header, e)).collect(),
+            raw_sections: pod::bytes_of_slice(sections),
+        })
+    }
 }
 
 /// How many sections to look at for an address, if some overlap others.
@@ -174,33 +200,34 @@ const NESTED: usize = 16;
 /// they did, going through all of them could take time in proportion to the square of the size.
 const MAX_OVERLAP: u64 = 4;
 
-impl<'d, Elf: FileHeader> View<'d, Elf> {
-    fn new(data: &'d [u8], endian: Elf::Endian) -> Result<Self> {
-        let (header, _) = pod::from_bytes::<Elf>(data)
-            .map_err(|()| Error::new(ErrorKind::Truncated("ELF header")))?;
-        let has_sections: u64 = header.e_shoff(endian).into();
-        let entry = usize::from(header.e_shentsize(endian));
-        if has_sections != 0 && entry != size_of::<Elf::SectionHeader>() {
-            return Err(Error::new(ErrorKind::Malformed("e_shentsize is not that of the class")));
-        }
-        let headers = header.section_headers(endian, data).map_err(|_| {
-            let at = header.e_shoff(endian).into();
-            Error::at(ErrorKind::Truncated("section header table"), at)
-        })?;
-        let budget = Budget::of(data.len());
+impl<'d> View<'d> {
+    /// # Errors
+    ///
+    /// As [`open`].
+    pub(crate) fn new(data: &'d [u8]) -> Result<Self> {
+        let (class, order) = identify(data)?;
+        let endian = if order == 1 { Endianness::Little } else { Endianness::Big };
+        let Headers { header, sections, raw_sections } = match (class, endian) {
+            (1, Endianness::Little) => Headers::read::<FileHeader32<_>>(data, LittleEndian),
+            (1, Endianness::Big) => Headers::read::<FileHeader32<_>>(data, BigEndian),
+            (_, Endianness::Little) => Headers::read::<FileHeader64<_>>(data, LittleEndian),
+            (_, Endianness::Big) => Headers::read::<FileHeader64<_>>(data, BigEndian),
+        }?;
         let mut view = Self {
             data,
             endian,
+            is_64: class != 1,
             header,
-            headers,
+            headers: sections,
+            raw_headers: raw_sections,
             names: &[],
             names_index: 0,
-            budget,
+            budget: Budget::of(data.len()),
             starts: OnceCell::new(),
         };
         view.check_sections()?;
-        if !headers.is_empty() {
-            view.names_index = header.shstrndx(endian, data).map_err(|_| {
+        if view.section_count() != 0 {
+            view.names_index = header.names.ok_or_else(|| {
                 Error::new(ErrorKind::Malformed("e_shstrndx names no string table"))
             })?;
             if view.names_index >= view.section_count() {
@@ -209,6 +236,17 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
             view.names = view.string_table(view.names_index)?;
         }
         Ok(view)
+    }
+
+    /// Runs `verb` on the file.
+    pub(crate) fn ask<V: Verb<'d>>(&self, verb: V) -> Result<V::Output> {
+        self.budget.renew(self.data.len());
+        let output = verb.run(self)?;
+        if self.budget.is_spent() {
+            let kind = "names that share their bytes are together far larger than the file";
+            return Err(Error::new(ErrorKind::Malformed(kind)));
+        }
+        Ok(output)
     }
 
     /// Checks that every section with bytes is inside the file, and that few of them overlap.
@@ -237,27 +275,27 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
 
     /// `e_machine`.
     pub(crate) fn machine(&self) -> u16 {
-        self.header.e_machine(self.endian).0
+        self.header.machine
     }
 
     /// `e_type`.
     pub(crate) fn file_type(&self) -> u16 {
-        self.header.e_type(self.endian).0
+        self.header.file_type
     }
 
     /// `e_flags`.
     pub(crate) fn flags(&self) -> u32 {
-        self.header.e_flags(self.endian).0
+        self.header.flags
     }
 
     /// Whether it is ELFCLASS64.
     pub(crate) fn is_64(&self) -> bool {
-        self.header.is_type_64()
+        self.is_64
     }
 
     /// Whether data is big endian.
     pub(crate) fn is_big_endian(&self) -> bool {
-        self.header.is_big_endian()
+        self.endian == Endianness::Big
     }
 
     /// An empty output in the class and byte order of the file.
@@ -277,7 +315,7 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
 
     /// Whether it is little-endian MIPS n64, where the fields of `r_info` are in another order.
     pub(crate) fn has_mips64el_info(&self) -> bool {
-        self.header.is_mips64el(self.endian)
+        self.header.has_mips64el_info
     }
 
     /// The number of sections, including the null section.
@@ -286,24 +324,8 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
     }
 
     /// All section headers, in order.
-    pub(crate) fn sections(&self) -> impl Iterator<Item = Section> + use<'_, 'd, Elf> {
-        self.headers.iter().map(|header| self.decode(header))
-    }
-
-    fn decode(&self, header: &Elf::SectionHeader) -> Section {
-        let e = self.endian;
-        Section {
-            name: header.sh_name(e),
-            kind: header.sh_type(e).0,
-            flags: header.sh_flags(e).0,
-            address: header.sh_addr(e).into(),
-            offset: header.sh_offset(e).into(),
-            size: header.sh_size(e).into(),
-            link: header.sh_link(e),
-            info: header.sh_info(e),
-            alignment: header.sh_addralign(e).into(),
-            entry_size: header.sh_entsize(e).into(),
-        }
+    pub(crate) fn sections(&self) -> impl Iterator<Item = Section> + use<'_, 'd> {
+        self.headers.iter().copied()
     }
 
     /// Section `index`.
@@ -312,10 +334,8 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
     ///
     /// There is no such section.
     pub(crate) fn section(&self, index: u32) -> Result<Section> {
-        match self.headers.get(index as usize) {
-            Some(header) => Ok(self.decode(header)),
-            None => Err(Error::new(ErrorKind::Malformed("section index out of range"))),
-        }
+        let kind = ErrorKind::Malformed("section index out of range");
+        self.headers.get(index as usize).copied().ok_or_else(|| Error::new(kind))
     }
 
     /// The bytes of section `index`; empty if it has none in the file.
@@ -333,7 +353,7 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
 
     /// The name of section `index`; empty if it has none, or if the name can't be read.
     pub(crate) fn section_name(&self, index: u32) -> &'d [u8] {
-        let name = self.headers.get(index as usize).map(|header| header.sh_name(self.endian));
+        let name = self.headers.get(index as usize).map(|header| header.name);
         let name = name.map(|name| self.budget.name(|| bytes::string(self.names, name)));
         name.unwrap_or_default()
     }
@@ -341,7 +361,7 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
     /// Whether section `index` is called `name`. Faster than reading its name.
     pub(crate) fn is_called(&self, index: u32, name: &[u8]) -> bool {
         let header = self.headers.get(index as usize);
-        header.is_some_and(|header| bytes::is_string(self.names, header.sh_name(self.endian), name))
+        header.is_some_and(|header| bytes::is_string(self.names, header.name, name))
     }
 
     /// The index of the section header string table.
@@ -351,7 +371,7 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
 
     /// The section header table as it is in the file.
     pub(crate) fn raw_section_headers(&self) -> &'d [u8] {
-        pod::bytes_of_slice(self.headers)
+        self.raw_headers
     }
 
     /// The bytes of string table `index`.
@@ -374,8 +394,21 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
         Error::at(kind, offset).in_section(index, self.section_name(index))
     }
 
-    /// The bytes of section `index` as a table of `T`. `sh_entsize` must be the size of `T`.
-    fn entries<T: pod::Pod>(&self, index: u32, section: &Section) -> Result<&'d [T]> {
+    /// The bytes of section `index` as a table. `sh_entsize` must be the size of an entry.
+    fn table<Little32: Pod, Big32: Pod, Little64: Pod, Big64: Pod>(
+        &self,
+        index: u32,
+        section: &Section,
+    ) -> Result<ByClass<'d, Little32, Big32, Little64, Big64>> {
+        Ok(match (self.is_64, self.endian) {
+            (false, Endianness::Little) => ByClass::Little32(self.entries(index, section)?),
+            (false, Endianness::Big) => ByClass::Big32(self.entries(index, section)?),
+            (true, Endianness::Little) => ByClass::Little64(self.entries(index, section)?),
+            (true, Endianness::Big) => ByClass::Big64(self.entries(index, section)?),
+        })
+    }
+
+    fn entries<T: Pod>(&self, index: u32, section: &Section) -> Result<&'d [T]> {
         if section.entry_size != size_of::<T>() as u64 {
             let kind = ErrorKind::Malformed("sh_entsize is not the size of an entry");
             return Err(self.section_error(index, kind));
@@ -408,13 +441,53 @@ impl<'d, Elf: FileHeader> View<'d, Elf> {
 
     /// The end of the last byte that belongs to a header or a section.
     pub(crate) fn used_end(&self) -> u64 {
-        let e = self.endian;
-        let mut end = size_of::<Elf>() as u64;
-        let headers: u64 = self.header.e_shoff(e).into();
+        let mut end = self.header_size() as u64;
+        let headers = self.header.section_headers;
         end = end.max(headers.saturating_add(self.raw_section_headers().len() as u64));
         for section in self.sections().filter(Section::has_bytes) {
             end = end.max(section.offset.saturating_add(section.size));
         }
         end
+    }
+
+    /// Bytes of the ELF header.
+    fn header_size(&self) -> usize {
+        self.by_class(size_of::<FileHeader32<Endianness>>(), size_of::<FileHeader64<Endianness>>())
+    }
+
+    /// Bytes of a section header.
+    fn section_header_size(&self) -> usize {
+        let small = size_of::<SectionHeader32<Endianness>>();
+        self.by_class(small, size_of::<SectionHeader64<Endianness>>())
+    }
+
+    /// Bytes of a symbol.
+    pub(crate) fn symbol_size(&self) -> usize {
+        self.by_class(size_of::<elf::Sym32<Endianness>>(), size_of::<elf::Sym64<Endianness>>())
+    }
+
+    /// `small` in a file of `ELFCLASS32`, and `large` in one of `ELFCLASS64`.
+    fn by_class<T>(&self, small: T, large: T) -> T {
+        if self.is_64() { large } else { small }
+    }
+
+    /// Where the ELF header is loaded, if it is.
+    pub(crate) fn header_address(&self) -> Option<u64> {
+        self.header.address
+    }
+}
+
+fn decode<H: SectionHeader>(header: &H, e: H::Endian) -> Section {
+    Section {
+        name: header.sh_name(e),
+        kind: header.sh_type(e).0,
+        flags: header.sh_flags(e).0,
+        address: header.sh_addr(e).into(),
+        offset: header.sh_offset(e).into(),
+        size: header.sh_size(e).into(),
+        link: header.sh_link(e),
+        info: header.sh_info(e),
+        alignment: header.sh_addralign(e).into(),
+        entry_size: header.sh_entsize(e).into(),
     }
 }

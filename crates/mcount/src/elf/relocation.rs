@@ -1,9 +1,11 @@
 //! Relocation sections. Of most relocations of an object we only need the symbol, so that is read first.
 
+use super::by_class::{ByClass, by_class};
 use super::{Section, View, android, bytes};
 use crate::error::{ErrorKind, Result};
-use object::elf;
-use object::read::elf::{FileHeader, Rel, Rela};
+use object::elf::{self, Rel32, Rel64, Rela32, Rela64};
+use object::read::elf::{Rel, Rela};
+use object::{BigEndian, LittleEndian};
 
 /// A relocation, decoded.
 #[derive(Debug, Clone, Copy)]
@@ -21,54 +23,62 @@ pub(crate) struct Relocation {
 }
 
 /// The entries of one relocation section.
-pub(crate) struct Relocations<'d, Elf: FileHeader> {
-    endian: Elf::Endian,
+pub(crate) struct Relocations<'d> {
     mips64el: bool,
-    entries: RelocationEntries<'d, Elf>,
+    entries: RelocationEntries<'d>,
 }
 
-enum RelocationEntries<'d, Elf: FileHeader> {
-    Rel(&'d [Elf::Rel]),
-    Rela(&'d [Elf::Rela]),
+enum RelocationEntries<'d> {
+    Rel(ByClass<'d, Rel32<LittleEndian>, Rel32<BigEndian>, Rel64<LittleEndian>, Rel64<BigEndian>>),
+    Rela(
+        ByClass<
+            'd,
+            Rela32<LittleEndian>,
+            Rela32<BigEndian>,
+            Rela64<LittleEndian>,
+            Rela64<BigEndian>,
+        >,
+    ),
     Packed(Vec<Relocation>),
 }
 
-impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
+impl<'d> Relocations<'d> {
     /// The relocations in `section`, which has index `index` and [has some](Section::has_relocations).
     ///
     /// # Errors
     ///
     /// `sh_entsize` or `sh_size` is wrong, or packed relocations are malformed.
-    pub(crate) fn read(view: &View<'d, Elf>, index: u32, section: &Section) -> Result<Self> {
+    pub(crate) fn read(view: &View<'d>, index: u32, section: &Section) -> Result<Self> {
         let entries = if section.kind == elf::SHT_REL.0 {
-            RelocationEntries::Rel(view.entries(index, section)?)
+            RelocationEntries::Rel(view.table(index, section)?)
         } else if section.is_packed_for_android() {
             RelocationEntries::Packed(android::read(view, index, section)?)
         } else {
-            RelocationEntries::Rela(view.entries(index, section)?)
+            RelocationEntries::Rela(view.table(index, section)?)
         };
         if u32::try_from(entries.len()).is_err() {
             let kind = ErrorKind::Unsupported("more than 4 billion relocations");
             return Err(view.section_error(index, kind));
         }
-        Ok(Self { endian: view.endian, mips64el: view.has_mips64el_info(), entries })
+        Ok(Self { mips64el: view.has_mips64el_info(), entries })
     }
 
     /// Relocation `index`, or `None` if there is no such relocation.
     pub(crate) fn get(&self, index: u32) -> Option<Relocation> {
+        let at = index as usize;
         match &self.entries {
-            RelocationEntries::Rel(list) => {
-                list.get(index as usize).map(|entry| self.rel(index, entry))
+            RelocationEntries::Rel(table) => {
+                by_class!(table, list => Some(self.rel(index, list.get(at)?)))
             }
-            RelocationEntries::Rela(list) => {
-                list.get(index as usize).map(|entry| self.rela(index, entry))
+            RelocationEntries::Rela(table) => {
+                by_class!(table, list => Some(self.rela(index, list.get(at)?)))
             }
-            RelocationEntries::Packed(list) => list.get(index as usize).copied(),
+            RelocationEntries::Packed(list) => list.get(at).copied(),
         }
     }
 
     /// All relocations.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Relocation> + use<'_, 'd, Elf> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Relocation> + use<'_, 'd> {
         (0..bytes::index(self.entries.len())).filter_map(|index| self.get(index))
     }
 
@@ -84,61 +94,72 @@ impl<'d, Elf: FileHeader> Relocations<'d, Elf> {
     }
 
     fn matching(&self, wanted: impl Fn(u32) -> bool, found: &mut dyn FnMut(Relocation)) -> u32 {
-        let e = self.endian;
+        // Each arm has its own loop, so that no loop asks which kind it is.
         match &self.entries {
-            // Each arm has its own loop, so that no loop asks which kind it is.
-            RelocationEntries::Rel(list) if self.mips64el => each(
-                list,
-                |entry| mips64el_info::<Elf>(entry, e).0,
-                wanted,
-                |i, entry| found(self.rel(i, entry)),
-            ),
-            RelocationEntries::Rel(list) => {
-                each(list, |entry| entry.r_sym(e), wanted, |i, entry| found(self.rel(i, entry)))
+            RelocationEntries::Rel(table) => {
+                by_class!(table, list => self.matching_rel(list, wanted, found))
             }
-            RelocationEntries::Rela(list) if self.mips64el => each(
-                list,
-                |entry| entry.r_sym(e, true),
-                wanted,
-                |i, entry| found(self.rela(i, entry)),
-            ),
-            RelocationEntries::Rela(list) => each(
-                list,
-                |entry| entry.r_sym(e, false),
-                wanted,
-                |i, entry| found(self.rela(i, entry)),
-            ),
+            RelocationEntries::Rela(table) => {
+                by_class!(table, list => self.matching_rela(list, wanted, found))
+            }
             RelocationEntries::Packed(list) => {
                 each(list, |entry| entry.symbol, wanted, |_, entry| found(*entry))
             }
         }
     }
 
-    fn rel(&self, index: u32, entry: &Elf::Rel) -> Relocation {
-        let e = self.endian;
-        let (symbol, kind) = if self.mips64el {
-            mips64el_info::<Elf>(entry, e)
+    fn matching_rel<R: Rel>(
+        &self,
+        list: &[R],
+        wanted: impl Fn(u32) -> bool,
+        found: &mut dyn FnMut(Relocation),
+    ) -> u32 {
+        let (e, found) = (R::Endian::default(), |index, entry: &_| found(self.rel(index, entry)));
+        if self.mips64el {
+            each(list, |entry| mips64el_info(entry).0, wanted, found)
         } else {
-            (entry.r_sym(e), entry.r_type(e).0)
-        };
+            each(list, |entry| entry.r_sym(e), wanted, found)
+        }
+    }
+
+    fn matching_rela<R: Rela>(
+        &self,
+        list: &[R],
+        wanted: impl Fn(u32) -> bool,
+        found: &mut dyn FnMut(Relocation),
+    ) -> u32 {
+        let (e, found) = (R::Endian::default(), |index, entry: &_| found(self.rela(index, entry)));
+        if self.mips64el {
+            each(list, |entry| entry.r_sym(e, true), wanted, found)
+        } else {
+            each(list, |entry| entry.r_sym(e, false), wanted, found)
+        }
+    }
+
+    fn rel<R: Rel>(&self, index: u32, entry: &R) -> Relocation {
+        let e = R::Endian::default();
+        let (symbol, kind) =
+            if self.mips64el { mips64el_info(entry) } else { (entry.r_sym(e), entry.r_type(e).0) };
         Relocation { index, offset: entry.r_offset(e).into(), symbol, kind, addend: None }
     }
 
-    fn rela(&self, index: u32, entry: &Elf::Rela) -> Relocation {
+    fn rela<R: Rela>(&self, index: u32, entry: &R) -> Relocation {
+        let e = R::Endian::default();
         Relocation {
             index,
-            offset: entry.r_offset(self.endian).into(),
-            symbol: entry.r_sym(self.endian, self.mips64el),
-            kind: entry.r_type(self.endian, self.mips64el).0,
-            addend: Some(entry.r_addend(self.endian).into()),
+            offset: entry.r_offset(e).into(),
+            symbol: entry.r_sym(e, self.mips64el),
+            kind: entry.r_type(e, self.mips64el).0,
+            addend: Some(entry.r_addend(e).into()),
         }
     }
 }
 
 /// The symbol and type of an entry whose `r_info` is `r_sym, r_ssym, r_type3, r_type2, r_type`: the
 /// symbol as a word, then four bytes, the last of which is the type.
-fn mips64el_info<Elf: FileHeader>(entry: &Elf::Rel, endian: Elf::Endian) -> (u32, u32) {
-    (entry.r_type(endian).0, entry.r_sym(endian).swap_bytes())
+fn mips64el_info<R: Rel>(entry: &R) -> (u32, u32) {
+    let e = R::Endian::default();
+    (entry.r_type(e).0, entry.r_sym(e).swap_bytes())
 }
 
 /// How many relocations to look at before decoding one.
@@ -168,11 +189,11 @@ fn each<T>(
     greatest
 }
 
-impl<Elf: FileHeader> RelocationEntries<'_, Elf> {
+impl RelocationEntries<'_> {
     fn len(&self) -> usize {
         match self {
-            Self::Rel(list) => list.len(),
-            Self::Rela(list) => list.len(),
+            Self::Rel(table) => by_class!(table, list => list.len()),
+            Self::Rela(table) => by_class!(table, list => list.len()),
             Self::Packed(list) => list.len(),
         }
     }

@@ -1,9 +1,11 @@
 //! The symbol table: names, and where symbols are defined, with extended section indices.
 
+use super::by_class::{ByClass, by_class};
 use super::{Budget, View, bytes};
 use crate::error::{ErrorKind, Result};
-use object::elf;
-use object::read::elf::{FileHeader, Sym};
+use object::elf::{self, Sym32, Sym64};
+use object::read::elf::Sym;
+use object::{BigEndian, Endian, Endianness, LittleEndian};
 
 /// A symbol, decoded.
 #[derive(Debug, Clone, Copy)]
@@ -48,50 +50,53 @@ impl Symbol {
     }
 }
 
+type SymbolTable<'d> =
+    ByClass<'d, Sym32<LittleEndian>, Sym32<BigEndian>, Sym64<LittleEndian>, Sym64<BigEndian>>;
+
 /// The symbol table of a file.
-pub(crate) struct Symbols<'d, Elf: FileHeader> {
-    endian: Elf::Endian,
+pub(crate) struct Symbols<'d> {
+    endian: Endianness,
     /// The index of the section that holds the table.
     pub(crate) section: u32,
     /// The index of the section that holds its strings.
     pub(crate) strings_section: u32,
     /// `sh_info`: the index of the first symbol that is not local.
     pub(crate) first_global: u32,
-    entries: &'d [Elf::Sym],
+    entries: SymbolTable<'d>,
     strings: &'d [u8],
     /// The index and the bytes of the `SHT_SYMTAB_SHNDX` section, if there is one.
     extended: Option<(u32, &'d [u8])>,
-    big_endian: bool,
     budget: Budget,
 }
 
-impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
+impl<'d> Symbols<'d> {
     /// The symbol table of `view`, or `None` if it has none.
     ///
     /// # Errors
     ///
     /// There are two, or the table or its string table is malformed.
-    pub(crate) fn read(view: &View<'d, Elf>) -> Result<Option<Self>> {
+    pub(crate) fn read(view: &View<'d>) -> Result<Option<Self>> {
         Self::read_kind(view, elf::SHT_SYMTAB.0)
     }
 
     /// The dynamic symbol table of `view`, as [`Symbols::read`].
-    pub(crate) fn read_dynamic(view: &View<'d, Elf>) -> Result<Option<Self>> {
+    pub(crate) fn read_dynamic(view: &View<'d>) -> Result<Option<Self>> {
         Self::read_kind(view, elf::SHT_DYNSYM.0)
     }
 
-    fn read_kind(view: &View<'d, Elf>, kind: u32) -> Result<Option<Self>> {
+    fn read_kind(view: &View<'d>, kind: u32) -> Result<Option<Self>> {
         let mut tables = (0u32..).zip(view.sections()).filter(|(_, s)| s.kind == kind);
         let Some((index, section)) = tables.next() else { return Ok(None) };
         if let Some((second, _)) = tables.next() {
             let kind = ErrorKind::Malformed("a second symbol table");
             return Err(view.section_error(second, kind));
         }
-        let entries = view.entries::<Elf::Sym>(index, &section)?;
+        let entries: SymbolTable<'d> = view.table(index, &section)?;
+        let count = by_class!(&entries, list => list.len());
         let strings = view.string_table(section.link)?;
         // The null symbol is local, so a table that isn't empty has at least one local symbol.
         let info = section.info as usize;
-        if info > entries.len() || (info == 0 && !entries.is_empty()) {
+        if info > count || (info == 0 && count != 0) {
             let kind = ErrorKind::Malformed("sh_info is not the index of a symbol");
             return Err(view.section_error(index, kind));
         }
@@ -107,14 +112,13 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
             entries,
             strings,
             extended,
-            big_endian: view.is_big_endian(),
             budget: view.budget.clone(),
         }))
     }
 
     /// The number of symbols, including the null symbol.
     pub(crate) fn count(&self) -> u32 {
-        bytes::index(self.entries.len())
+        bytes::index(by_class!(&self.entries, list => list.len()))
     }
 
     /// The string table.
@@ -129,17 +133,19 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
 
     /// Symbol `index`, or `None` if there is no such symbol.
     pub(crate) fn get(&self, index: u32) -> Option<Symbol> {
-        self.entries.get(index as usize).map(|entry| self.decode(index, entry))
+        by_class!(self.entries, list => list.get(index as usize).map(|entry| self.decode(index, entry)))
     }
 
     /// All symbols with their indices.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Symbol)> + use<'_, 'd, Elf> {
-        (0u32..).zip(self.entries).map(|(index, entry)| (index, self.decode(index, entry)))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Symbol)> + use<'_, 'd> {
+        (0..self.count()).filter_map(|index| Some((index, self.get(index)?)))
     }
 
     /// The index and `st_name` of every symbol, in order.
-    pub(crate) fn names(&self) -> impl Iterator<Item = (u32, u32)> + use<'_, 'd, Elf> {
-        (0u32..).zip(self.entries).map(|(index, entry)| (index, entry.st_name(self.endian)))
+    pub(crate) fn names(&self) -> impl Iterator<Item = (u32, u32)> + use<'_, 'd> {
+        let name =
+            |index: u32| by_class!(self.entries, list => list.get(index as usize).map(name_of));
+        (0..self.count()).filter_map(move |index| Some((index, name(index)?)))
     }
 
     /// The name of `symbol`.
@@ -185,8 +191,8 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
         }
     }
 
-    fn decode(&self, index: u32, entry: &Elf::Sym) -> Symbol {
-        let e = self.endian;
+    fn decode<S: Sym>(&self, index: u32, entry: &S) -> Symbol {
+        let e = S::Endian::default();
         Symbol {
             name: entry.st_name(e),
             kind: entry.st_type().0,
@@ -205,7 +211,11 @@ impl<'d, Elf: FileHeader> Symbols<'d, Elf> {
         }
         let (_, table) = self.extended?;
         let entry = bytes::range(table, u64::from(index) * 4, 4)?.try_into().ok()?;
-        Some(if self.big_endian { u32::from_be_bytes(entry) } else { u32::from_le_bytes(entry) })
-            .filter(|section| *section != 0)
+        Some(self.endian.read_u32(entry)).filter(|section| *section != 0)
     }
+}
+
+/// `st_name`
+fn name_of<S: Sym>(entry: &S) -> u32 {
+    entry.st_name(S::Endian::default())
 }

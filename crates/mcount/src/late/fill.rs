@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::scan::Target;
 use ::object::elf;
-use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
 /// Whether a table can be filled in in place.
@@ -36,7 +35,7 @@ pub(crate) struct Filler<'a> {
 impl<'d> Verb<'d> for Filler<'_> {
     type Output = Fill;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Fill> {
+    fn run(self, view: &View<'d>) -> Result<Fill> {
         let target = Target::image(view)?;
         let name = self.options.table_section.as_bytes();
         let wanted: Vec<_> = self.table.addresses().collect();
@@ -62,11 +61,11 @@ impl<'d> Verb<'d> for Filler<'_> {
 /// The writes that make the words of the table `wanted`: the words themselves, and the addends of the
 /// relocations over them. The table is an address and a size in bytes. `None` if its bytes aren't in the
 /// file, or if the value of a relocation depends on another file.
-fn writes<Elf: FileHeader>(
-    view: &View<'_, Elf>,
+fn writes(
+    view: &View<'_>,
     (address, size): (u64, u64),
     wanted: &[u64],
-    loader: &Loader<'_, Elf>,
+    loader: &Loader<'_>,
 ) -> Option<Vec<Write>> {
     let (_, section) = view.section_at(address).filter(|(_, section)| section.has_bytes())?;
     let offset = section.offset + (address - section.address);

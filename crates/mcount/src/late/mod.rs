@@ -13,8 +13,6 @@ use crate::options::{LateOptions, Options};
 use crate::scan::Target;
 use crate::site::{CallSite, Sites, Source};
 use crate::sites::{self, Known};
-use ::object::elf;
-use ::object::read::elf::{FileHeader, ProgramHeader};
 use std::collections::BTreeMap;
 
 /// The table that a linked image should have.
@@ -112,7 +110,7 @@ pub(crate) struct Late<'o, 'd> {
 impl<'d> Verb<'d> for Late<'_, 'd> {
     type Output = LateTable;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<LateTable> {
+    fn run(self, view: &View<'d>) -> Result<LateTable> {
         let target = Target::image(view)?;
         let functions = self.known.functions(&target)?;
         let names = self.how.names;
@@ -135,7 +133,7 @@ pub(crate) struct Reserve;
 impl<'d> Verb<'d> for Reserve {
     type Output = LateTable;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<LateTable> {
+    fn run(self, view: &View<'d>) -> Result<LateTable> {
         let target = Target::new(view)?;
         Ok(LateTable {
             machine: target.arch.name,
@@ -154,15 +152,10 @@ const EHDR_START: &str = "__ehdr_start";
 
 /// The symbol at the start of the ELF header. If the header isn't loaded, one of a kernel's own symbols,
 /// or the first symbol of all.
-fn anchor<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Anchor> {
+fn anchor(target: &Target<'_, '_>) -> Option<Anchor> {
     let view = target.view;
-    let headers = view.header.program_headers(view.endian, view.data).ok()?;
-    for header in headers {
-        let is_load = header.p_type(view.endian) == elf::PT_LOAD;
-        if is_load && header.p_offset(view.endian).into() == 0 {
-            let address = header.p_vaddr(view.endian).into();
-            return Some(Anchor { symbol: EHDR_START.to_owned(), address });
-        }
+    if let Some(address) = view.header_address() {
+        return Some(Anchor { symbol: EHDR_START.to_owned(), address });
     }
     let symbols = target.symbols.as_ref()?;
     let mut known = symbols.called(&[b"_stext", b"_text", b"_start", b"__start"]);
@@ -183,14 +176,14 @@ fn is_global(symbol: &Symbol) -> bool {
 
 /// Whether `symbol` is a global one in code that can't be overridden, and its value is just an address:
 /// that of a function may have an instruction-set bit.
-fn is_plain_code<Elf: FileHeader>(target: &Target<'_, '_, Elf>, symbol: &Symbol) -> bool {
+fn is_plain_code(target: &Target<'_, '_>, symbol: &Symbol) -> bool {
     let section = symbol.section.and_then(|section| target.view.section(section).ok());
     let is_code = section.is_some_and(|section| section.is_code());
     let has_isa_bit = target.arch.isa_bit && symbol.is_function();
     is_global(symbol) && is_code && !symbol.is_weak() && !has_isa_bit
 }
 
-fn header<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Header {
+fn header(target: &Target<'_, '_>) -> Header {
     let view = target.view;
     Header {
         machine: view.machine(),

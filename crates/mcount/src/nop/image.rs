@@ -12,7 +12,6 @@ use crate::scan::image::{CallAt, Finder, Found, FoundSite};
 use crate::scan::{nops, patchable};
 use crate::site::Kind;
 use ::object::elf;
-use ::object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
 /// What to write so that the recorded calls of the image `view` become NOPs, in the functions that
@@ -21,11 +20,7 @@ use std::collections::BTreeMap;
 /// # Errors
 ///
 /// The image is malformed, or we can't decode the code of its processor.
-pub(super) fn nops<Elf: FileHeader>(
-    view: &View<'_, Elf>,
-    options: &Options,
-    select: Select<'_>,
-) -> Result<Nops> {
+pub(super) fn nops(view: &View<'_>, options: &Options, select: Select<'_>) -> Result<Nops> {
     let target = Target::image(view)?;
     loaded::check_writable(view)?;
     let functions = FunctionIndex::new(&target)?;
@@ -82,8 +77,8 @@ pub(super) fn nops<Elf: FileHeader>(
 
 /// How many entries of `table` lead to code that is neither a known site nor a NOP. It may be a call that
 /// we can't decode, so the caller must warn.
-fn strays<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn strays(
+    target: &Target<'_, '_>,
     selected: &Selected<'_, '_>,
     found: &Found,
     table: &[u64],
@@ -99,8 +94,8 @@ fn strays<Elf: FileHeader>(
 }
 
 /// Makes a call a NOP, together with what a linker put after it. Returns their size in bytes.
-fn make<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn make(
+    target: &Target<'_, '_>,
     code: &mut CodeMut<'_>,
     found: &CallAt,
     hook: &[u8],
@@ -141,7 +136,7 @@ fn differences(old: &[u8], new: &[u8], offset: u64) -> Vec<Write> {
 }
 
 /// Removes every relocation inside `ranges`, because a dynamic relocation would change the NOP.
-fn relocations<Elf: FileHeader>(view: &View<'_, Elf>, ranges: &[(u64, u64)]) -> Result<Vec<Write>> {
+fn relocations(view: &View<'_>, ranges: &[(u64, u64)]) -> Result<Vec<Write>> {
     let mut ranges = ranges.to_vec();
     ranges.sort_unstable();
     let (mut writes, mut dynamic) = (Vec::new(), Vec::new());

@@ -16,7 +16,6 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::scan::functions::FunctionIndex;
 use crate::scan::is_image;
-use ::object::read::elf::FileHeader;
 
 /// Chooses functions by their names. The name is empty for a call that is in no function.
 pub type Select<'a> = &'a dyn Fn(&[u8]) -> bool;
@@ -67,7 +66,7 @@ pub(crate) struct MakeNops<'o> {
 impl<'d> Verb<'d> for MakeNops<'_> {
     type Output = Nops;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Nops> {
+    fn run(self, view: &View<'d>) -> Result<Nops> {
         if is_image(view) {
             image::nops(view, self.options, self.select)
         } else {
@@ -95,6 +94,6 @@ impl<'d> Selected<'_, 'd> {
 
     /// The name of the function at a place, as text.
     fn text(&self, place: (u32, u64)) -> String {
-        String::from_utf8_lossy(self.name(place)).into_owned()
+        crate::names::lossy(self.name(place)).into_owned()
     }
 }

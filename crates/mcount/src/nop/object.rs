@@ -11,7 +11,6 @@ use crate::scan::calls::{self, FoundCall};
 use crate::scan::functions::FunctionIndex;
 use crate::scan::{Target, nops, patchable};
 use crate::table;
-use object::read::elf::FileHeader;
 use std::collections::BTreeSet;
 
 /// What to write so that the recorded calls of the object `view` become NOPs, in the functions that
@@ -20,11 +19,7 @@ use std::collections::BTreeSet;
 /// # Errors
 ///
 /// The object is malformed.
-pub(super) fn nops<Elf: FileHeader>(
-    view: &View<'_, Elf>,
-    options: &Options,
-    select: Select<'_>,
-) -> Result<Nops> {
+pub(super) fn nops(view: &View<'_>, options: &Options, select: Select<'_>) -> Result<Nops> {
     let target = Target::new(view)?;
     let functions = FunctionIndex::new(&target)?;
     let selected = Selected { functions: &functions, select };
@@ -62,8 +57,8 @@ pub(super) fn nops<Elf: FileHeader>(
 }
 
 /// Whether `place`, which isn't a site, is code that isn't a NOP either.
-fn is_stray<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn is_stray(
+    target: &Target<'_, '_>,
     selected: &Selected<'_, '_>,
     place: (u32, u64),
 ) -> Result<bool> {
@@ -73,10 +68,10 @@ fn is_stray<Elf: FileHeader>(
 
 /// Makes long NOPs of an area of short ones. Returns whether it changed, or `None` if no symbol says
 /// which function it belongs to.
-fn join<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn join(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
-    edit: &mut Edit<'_, '_, Elf>,
+    edit: &mut Edit<'_, '_>,
     area: patchable::Area,
 ) -> Result<Option<bool>> {
     if !target.arch.joins_nops {
@@ -93,9 +88,9 @@ fn join<Elf: FileHeader>(
 /// # Errors
 ///
 /// The relocations of the code are malformed.
-pub(crate) fn make<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    edit: &mut Edit<'_, '_, Elf>,
+pub(crate) fn make(
+    target: &Target<'_, '_>,
+    edit: &mut Edit<'_, '_>,
     calls: &[FoundCall],
 ) -> Result<BTreeSet<(u32, u64)>> {
     let view = target.view;
@@ -121,9 +116,9 @@ pub(crate) fn make<Elf: FileHeader>(
 }
 
 /// Makes every relocation to the hook inside `calls` an `R_*_NONE`.
-fn clear_relocations<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    edit: &mut Edit<'_, '_, Elf>,
+fn clear_relocations(
+    target: &Target<'_, '_>,
+    edit: &mut Edit<'_, '_>,
     calls: &[FoundCall],
 ) -> Result<()> {
     if calls.is_empty() {

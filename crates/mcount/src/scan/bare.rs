@@ -9,7 +9,6 @@ use crate::arch::Code;
 use crate::arch::decode::{Decode, Goal, Place};
 use crate::elf::loaded::Changes;
 use crate::elf::{Section, addresses, loaded};
-use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
 /// The fewest entries that a table must have. A few pointers to functions look the same.
@@ -43,7 +42,7 @@ struct Ascent {
 
 impl Bare {
     /// The longest such run in the data of `target`, if that is an image without symbols.
-    pub(crate) fn find<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Self {
+    pub(crate) fn find(target: &Target<'_, '_>) -> Self {
         let symbols = target.symbols.as_ref();
         if symbols.is_some_and(|symbols| symbols.iter().any(|(_, s)| s.section.is_some())) {
             return Self::default();
@@ -51,7 +50,7 @@ impl Bare {
         Self::search(target).unwrap_or_default()
     }
 
-    fn search<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Option<Self> {
+    fn search(target: &Target<'_, '_>) -> Option<Self> {
         let view = target.view;
         let search = Search::new(target)?;
         // Don't look at more bytes than the file has, even if sections overlap.
@@ -71,8 +70,8 @@ impl Bare {
 }
 
 /// The search for the table of an image.
-struct Search<'t, 'v, 'd, Elf: FileHeader> {
-    target: &'t Target<'v, 'd, Elf>,
+struct Search<'t, 'v, 'd> {
+    target: &'t Target<'v, 'd>,
     decode: Decode,
     /// The sections of code, by address.
     code: BTreeMap<u64, (u32, Section, Code<'d>)>,
@@ -80,8 +79,8 @@ struct Search<'t, 'v, 'd, Elf: FileHeader> {
     changes: Changes,
 }
 
-impl<'t, 'v, 'd, Elf: FileHeader> Search<'t, 'v, 'd, Elf> {
-    fn new(target: &'t Target<'v, 'd, Elf>) -> Option<Self> {
+impl<'t, 'v, 'd> Search<'t, 'v, 'd> {
+    fn new(target: &'t Target<'v, 'd>) -> Option<Self> {
         let view = target.view;
         let mut code = BTreeMap::new();
         for (index, section) in (0u32..).zip(view.sections()).filter(|(_, s)| s.is_code()) {

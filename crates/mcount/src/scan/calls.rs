@@ -8,7 +8,6 @@ use super::Target;
 use crate::arch::{Call, Code};
 use crate::elf::{Relocation, Symbols, find_all};
 use crate::error::{Error, ErrorKind, Result};
-use object::read::elf::FileHeader;
 use std::hint::black_box;
 
 /// gcc puts this symbol into an object that only has LTO bytecode.
@@ -38,11 +37,7 @@ impl FoundCall {
 /// and those called `extra`.
 ///
 /// This searches the string table first, because most objects don't have the name at all.
-pub(crate) fn hooks<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    symbols: &Symbols<'_, Elf>,
-    extra: &[String],
-) -> Vec<u32> {
+pub(crate) fn hooks(target: &Target<'_, '_>, symbols: &Symbols<'_>, extra: &[String]) -> Vec<u32> {
     let strings = symbols.strings();
     let known = target.arch.hooks.iter().copied();
     let mut names = Vec::new();
@@ -61,7 +56,7 @@ pub(crate) fn hooks<Elf: FileHeader>(
     }
 }
 
-fn matching<Elf: FileHeader>(symbols: &Symbols<'_, Elf>, wanted: &dyn Fn(u32) -> bool) -> Vec<u32> {
+fn matching(symbols: &Symbols<'_>, wanted: &dyn Fn(u32) -> bool) -> Vec<u32> {
     symbols.names().filter(|(_, name)| wanted(*name)).map(|(index, _)| index).collect()
 }
 
@@ -96,16 +91,13 @@ impl Calls {
 /// # Errors
 ///
 /// Relocations of code are malformed or outside their section, or the file only has LTO bytecode.
-pub(crate) fn find<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    extra: &[String],
-) -> Result<Vec<FoundCall>> {
+pub(crate) fn find(target: &Target<'_, '_>, extra: &[String]) -> Result<Vec<FoundCall>> {
     Ok(find_by(target, extra, &|_| false)?.whole)
 }
 
 /// The same. `is_place_enough` says for which sections only the places of calls are needed.
-pub(crate) fn find_by<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(crate) fn find_by(
+    target: &Target<'_, '_>,
     extra: &[String],
     is_place_enough: &dyn Fn(u32) -> bool,
 ) -> Result<Calls> {
@@ -157,8 +149,8 @@ const BLOCK: usize = 64;
 ///
 /// The code of each call is in a cache line that nothing has touched yet. So we ask for the lines of many
 /// calls at once. One by one, we would wait for each.
-struct SectionCalls<'t, 'v, 'd, Elf: FileHeader> {
-    target: &'t Target<'v, 'd, Elf>,
+struct SectionCalls<'t, 'v, 'd> {
+    target: &'t Target<'v, 'd>,
     section: u32,
     only_places: bool,
     code: Code<'d>,
@@ -172,8 +164,8 @@ struct SectionCalls<'t, 'v, 'd, Elf: FileHeader> {
     waiting: Vec<Relocation>,
 }
 
-impl<'t, 'v, 'd, Elf: FileHeader> SectionCalls<'t, 'v, 'd, Elf> {
-    fn new(target: &'t Target<'v, 'd, Elf>, section: u32, only_places: bool) -> Result<Self> {
+impl<'t, 'v, 'd> SectionCalls<'t, 'v, 'd> {
+    fn new(target: &'t Target<'v, 'd>, section: u32, only_places: bool) -> Result<Self> {
         let code = target.code(section)?;
         Ok(Self {
             target,

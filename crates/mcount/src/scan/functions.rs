@@ -28,7 +28,6 @@
 use super::Target;
 use crate::elf::{Budget, Section, Symbol, Symbols, addresses, loaded, string};
 use crate::error::Result;
-use object::read::elf::FileHeader;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -81,7 +80,7 @@ impl<'d> FunctionIndex<'d> {
     /// # Errors
     ///
     /// The relocations of a descriptor section are malformed.
-    pub(crate) fn new<Elf: FileHeader>(target: &Target<'_, 'd, Elf>) -> Result<Self> {
+    pub(crate) fn new(target: &Target<'_, 'd>) -> Result<Self> {
         let mut sections: Vec<Vec<Extent>> = Vec::new();
         let Some(symbols) = &target.symbols else {
             return Ok(Self {
@@ -318,8 +317,8 @@ fn rank(symbol: &Symbol, name: &[u8]) -> Option<u8> {
 }
 
 /// The section and offset of the code that `symbol` means.
-pub(crate) fn code_of<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(crate) fn code_of(
+    target: &Target<'_, '_>,
     symbol: &Symbol,
     descriptors: &Descriptors,
 ) -> Option<(u32, u64)> {
@@ -334,7 +333,7 @@ pub(crate) fn code_of<Elf: FileHeader>(
 
 /// The section that `symbol` is in. The section index of a dynamic symbol is wrong after strip has
 /// removed relocation sections before it, so there the address decides.
-fn holder<Elf: FileHeader>(target: &Target<'_, '_, Elf>, symbol: &Symbol) -> Option<u32> {
+fn holder(target: &Target<'_, '_>, symbol: &Symbol) -> Option<u32> {
     let section = symbol.section?;
     let covers = |s: Section| symbol.value.wrapping_sub(s.address) < s.size;
     if !target.symbols_are_dynamic || target.view.section(section).is_ok_and(covers) {
@@ -352,10 +351,7 @@ pub(crate) struct Descriptors {
     code: HashMap<u64, (u32, u64)>,
 }
 
-fn descriptors<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    symbols: &Symbols<'_, Elf>,
-) -> Result<Descriptors> {
+fn descriptors(target: &Target<'_, '_>, symbols: &Symbols<'_>) -> Result<Descriptors> {
     let Some(name) = target.arch.descriptors else { return Ok(Descriptors::default()) };
     let view = target.view;
     let mut found = Descriptors::default();
@@ -381,7 +377,7 @@ fn descriptors<Elf: FileHeader>(
 }
 
 /// The descriptors of an image. The first word of each is the address of the code.
-fn linked_descriptors<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> Descriptors {
+fn linked_descriptors(target: &Target<'_, '_>, name: &[u8]) -> Descriptors {
     let view = target.view;
     let mut found = Descriptors::default();
     let mut sections = (0u32..).zip(view.sections());

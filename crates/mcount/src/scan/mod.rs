@@ -18,16 +18,15 @@ use crate::arch::{self, Arch, Code};
 use crate::elf::loaded::{self, Loader};
 use crate::elf::{Relocations, Section, Symbols, View};
 use crate::error::{Error, ErrorKind, Result};
-use object::read::elf::FileHeader;
 use std::collections::HashMap;
 
 /// Whether `view` is of a linked image.
-pub(crate) fn is_image<Elf: FileHeader>(view: &View<'_, Elf>) -> bool {
+pub(crate) fn is_image(view: &View<'_>) -> bool {
     matches!(view.file_type(), ET_EXEC | ET_DYN)
 }
 
 /// The processor of `view`.
-fn known<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<&'static Arch> {
+fn known(view: &View<'_>) -> Result<&'static Arch> {
     arch::find(view.machine(), view.word()).map_err(|known| {
         Error::new(match known {
             Some(machine) => {
@@ -54,7 +53,7 @@ pub(crate) struct Identity {
 /// # Errors
 ///
 /// It is neither an object nor an image, or of no known processor.
-pub(crate) fn identify<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<Identity> {
+pub(crate) fn identify(view: &View<'_>) -> Result<Identity> {
     let is_image = is_image(view);
     let arch = known(view)?;
     if !is_image && view.file_type() != ET_REL {
@@ -65,16 +64,16 @@ pub(crate) fn identify<Elf: FileHeader>(view: &View<'_, Elf>) -> Result<Identity
 }
 
 /// A file of a known processor.
-pub(crate) struct Target<'v, 'd, Elf: FileHeader> {
-    pub(crate) view: &'v View<'d, Elf>,
+pub(crate) struct Target<'v, 'd> {
+    pub(crate) view: &'v View<'d>,
     pub(crate) arch: &'static Arch,
-    pub(crate) symbols: Option<Symbols<'d, Elf>>,
+    pub(crate) symbols: Option<Symbols<'d>>,
     /// Whether these are the symbols that the loader needs, because the file has no others.
     pub(crate) symbols_are_dynamic: bool,
     /// Whether it is an image. Then symbol values are addresses, not offsets in sections.
     pub(crate) is_image: bool,
     /// What loading does to an image.
-    pub(crate) loader: Loader<'d, Elf>,
+    pub(crate) loader: Loader<'d>,
 }
 
 /// `e_type` of an object, and of images.
@@ -82,13 +81,13 @@ const ET_REL: u16 = 1;
 const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
 
-impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
+impl<'v, 'd> Target<'v, 'd> {
     /// The object `view`.
     ///
     /// # Errors
     ///
     /// It isn't an object, its processor is unknown, or its symbol table is malformed.
-    pub(crate) fn new(view: &'v View<'d, Elf>) -> Result<Self> {
+    pub(crate) fn new(view: &'v View<'d>) -> Result<Self> {
         let arch = known(view)?;
         if view.file_type() != ET_REL {
             return Err(Error::new(ErrorKind::NotAnObject(view.file_type())));
@@ -104,7 +103,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
     /// # Errors
     ///
     /// It isn't an image, its processor is unknown, or its symbol table is malformed.
-    pub(crate) fn image(view: &'v View<'d, Elf>) -> Result<Self> {
+    pub(crate) fn image(view: &'v View<'d>) -> Result<Self> {
         let arch = known(view)?;
         if !is_image(view) {
             return Err(Error::new(ErrorKind::NotAnImage(view.file_type())));
@@ -128,7 +127,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
     /// # Errors
     ///
     /// As [`Target::new`] and [`Target::image`].
-    pub(crate) fn of(view: &'v View<'d, Elf>) -> Result<Self> {
+    pub(crate) fn of(view: &'v View<'d>) -> Result<Self> {
         if is_image(view) { Self::image(view) } else { Self::new(view) }
     }
 
@@ -205,11 +204,7 @@ impl<'v, 'd, Elf: FileHeader> Target<'v, 'd, Elf> {
     /// # Errors
     ///
     /// They are malformed, or refer to a symbol table that isn't the file's.
-    pub(crate) fn relocations(
-        &self,
-        index: u32,
-        section: &Section,
-    ) -> Result<Relocations<'d, Elf>> {
+    pub(crate) fn relocations(&self, index: u32, section: &Section) -> Result<Relocations<'d>> {
         // No assembler makes it, and none of two other readers reads it correctly.
         if self.view.has_mips64el_info() && section.kind == object::elf::SHT_REL.0 {
             let kind = ErrorKind::Unsupported("REL in a little-endian MIPS n64 object");

@@ -9,7 +9,6 @@ use super::functions::FunctionIndex;
 use super::{Target, calls, patchable};
 use crate::elf::Relocation;
 use crate::error::Result;
-use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where kernels have the instructions that they copy over others when they know the processor. No code calls
@@ -22,8 +21,8 @@ const REPLACEMENTS: &[u8] = b".altinstr_replacement";
 /// # Errors
 ///
 /// A section can't be read.
-pub(crate) fn recorded<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(crate) fn recorded(
+    target: &Target<'_, '_>,
     places: impl Iterator<Item = (u32, u64)>,
     calls: &[(u32, u64)],
 ) -> Result<Vec<(u32, u64)>> {
@@ -43,10 +42,7 @@ pub(crate) fn recorded<Elf: FileHeader>(
 }
 
 /// The size in bytes of the NOP at `place` that a call became; 0 if there is none.
-pub(crate) fn size<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    (section, offset): (u32, u64),
-) -> Result<u64> {
+pub(crate) fn size(target: &Target<'_, '_>, (section, offset): (u32, u64)) -> Result<u64> {
     if !target.view.section(section)?.is_code() {
         return Ok(0);
     }
@@ -62,8 +58,8 @@ pub(crate) fn size<Elf: FileHeader>(
 /// # Errors
 ///
 /// Relocations of code are malformed.
-pub(crate) fn decoded<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(crate) fn decoded(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     extra: &[String],
     listed: Vec<(u32, u64)>,
@@ -102,7 +98,7 @@ pub(crate) fn decoded<Elf: FileHeader>(
 type Marked = BTreeMap<(u32, u64), u64>;
 
 /// The NOPs that a tool made of calls whose relocation it turned to `R_*_NONE`.
-fn marked<Elf: FileHeader>(target: &Target<'_, '_, Elf>, extra: &[String]) -> Result<Marked> {
+fn marked(target: &Target<'_, '_>, extra: &[String]) -> Result<Marked> {
     let mut found = Marked::new();
     let Some(symbols) = &target.symbols else { return Ok(found) };
     let hooks = calls::hooks(target, symbols, extra);
@@ -125,12 +121,12 @@ fn is_inside(found: &Marked, section: u32, offset: u64) -> bool {
 }
 
 /// Whether the linker does nothing for `relocation`. That is type 0 on every processor.
-fn is_none<Elf: FileHeader>(target: &Target<'_, '_, Elf>, relocation: &Relocation) -> bool {
+fn is_none(target: &Target<'_, '_>, relocation: &Relocation) -> bool {
     relocation.kind & target.arch.type_mask == 0
 }
 
 /// The places in code that the linker changes.
-fn relocated<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<BTreeSet<(u32, u64)>> {
+fn relocated(target: &Target<'_, '_>) -> Result<BTreeSet<(u32, u64)>> {
     let mut places = BTreeSet::new();
     for (index, header, section) in target.code_relocations()? {
         let list = target.relocations(index, &header)?;

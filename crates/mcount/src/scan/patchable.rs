@@ -22,7 +22,6 @@ use crate::elf::{Section, loaded};
 use crate::error::Result;
 use crate::site::TABLE_SECTION;
 use object::elf as constants;
-use object::read::elf::FileHeader;
 
 pub(crate) use crate::site::PATCHABLE_SECTION as SECTION;
 
@@ -32,7 +31,7 @@ const NAMES_OF_PADDING: [&[u8]; 2] = [b"__pfx_", b"__cfi_"];
 
 /// Sections that may be a compiler's list of patchable entries by another name: `-fpatchable-function-entry=N,M,SECTION` of
 /// clang. They are linked to code, and written to when they're loaded.
-pub(crate) fn other_lists<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<(u32, Section)> {
+pub(crate) fn other_lists(target: &Target<'_, '_>) -> Vec<(u32, Section)> {
     const FLAGS: u64 =
         constants::SHF_ALLOC.0 | constants::SHF_WRITE.0 | constants::SHF_LINK_ORDER.0;
     let view = target.view;
@@ -57,9 +56,7 @@ pub(crate) fn other_lists<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<
 }
 
 /// The lists of patchable entries of an image that have other names. Linkers keep the flags of their sections.
-pub(crate) fn other_lists_of_image<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-) -> Vec<(u32, Section)> {
+pub(crate) fn other_lists_of_image(target: &Target<'_, '_>) -> Vec<(u32, Section)> {
     let view = target.view;
     let is_nop = |word: &u64| {
         let address = target.address_of_hook(target.arch.listed(*word));
@@ -93,8 +90,8 @@ pub(crate) struct Area {
 /// # Errors
 ///
 /// A section can't be read.
-pub(crate) fn areas<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(crate) fn areas(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     mut places: Vec<(u32, u64)>,
 ) -> Result<Vec<Area>> {
@@ -110,8 +107,8 @@ pub(crate) fn areas<Elf: FileHeader>(
 }
 
 /// The size in bytes of the NOPs at `offset`, up to the offset `next`, without a landing pad among them.
-pub(crate) fn size<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(crate) fn size(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     section: u32,
     offset: u64,
@@ -133,8 +130,8 @@ pub(crate) fn size<Elf: FileHeader>(
 /// comes by. If the function's hook is a NOP, the run of NOPs doesn't end there; `is_site` says whether another
 /// site is at an offset of the section. Without symbols, nothing is padding. The area may have a symbol of
 /// its own: objtool gives all padding of a kernel names that begin with `__pfx_`.
-pub(crate) fn is_padding<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(crate) fn is_padding(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     (section, offset): (u32, u64),
     size: u64,
@@ -170,8 +167,8 @@ pub(crate) fn is_name_of_padding(functions: &FunctionIndex<'_>, place: (u32, u64
 }
 
 /// Whether the compiler's list leads to padding at a place, where no site is. `is_site` is as in [`is_padding`].
-pub(crate) fn leads_to_padding<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(crate) fn leads_to_padding(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     (section, offset): (u32, u64),
     is_site: &dyn Fn(u64) -> bool,
@@ -191,8 +188,8 @@ fn may_start(functions: &FunctionIndex<'_>, section: u32, offset: u64) -> bool {
 ///
 /// A function may begin inside its area, and a landing pad may be there. No NOP reaches over either.
 /// Returns `None`, with the code unchanged, if no symbol says which function the area belongs to.
-pub(crate) fn join<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(crate) fn join(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     code: &mut CodeMut<'_>,
     area: Area,

@@ -3,7 +3,6 @@
 
 use super::Target;
 use crate::policy::{Policy, Treatment};
-use object::read::elf::FileHeader;
 use std::sync::Arc;
 
 /// A section that has sites.
@@ -26,9 +25,9 @@ pub(crate) struct SiteSections {
 
 impl SiteSections {
     /// Section `index` of `target`.
-    pub(crate) fn get<Elf: FileHeader>(
+    pub(crate) fn get(
         &mut self,
-        target: &Target<'_, '_, Elf>,
+        target: &Target<'_, '_>,
         policy: &Policy,
         index: u32,
     ) -> SiteSection {
@@ -49,5 +48,5 @@ impl SiteSections {
 
 /// `name`, with invalid UTF-8 replaced.
 pub(crate) fn text(name: &[u8]) -> Arc<str> {
-    Arc::from(String::from_utf8_lossy(name))
+    Arc::from(crate::names::lossy(name))
 }

@@ -17,7 +17,6 @@ use super::functions::{FunctionIndex, code_of};
 use crate::elf::Symbol;
 use crate::policy::Policy;
 use object::elf;
-use object::read::elf::FileHeader;
 use std::collections::HashMap;
 
 /// A local symbol of code.
@@ -47,8 +46,8 @@ pub(crate) struct SourceFiles<'d> {
 
 impl<'d> SourceFiles<'d> {
     /// The files of `target`, if `policy` leaves any file alone. Otherwise none.
-    pub(crate) fn new<Elf: FileHeader>(
-        target: &Target<'_, 'd, Elf>,
+    pub(crate) fn new(
+        target: &Target<'_, 'd>,
         functions: &FunctionIndex<'d>,
         policy: &Policy,
     ) -> Self {
@@ -59,8 +58,8 @@ impl<'d> SourceFiles<'d> {
     }
 
     /// All files of `target`.
-    pub(crate) fn all<Elf: FileHeader>(
-        target: &Target<'_, 'd, Elf>,
+    pub(crate) fn all(
+        target: &Target<'_, 'd>,
         functions: &FunctionIndex<'d>,
         policy: &Policy,
     ) -> Self {

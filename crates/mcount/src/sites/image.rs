@@ -12,7 +12,6 @@ use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, patchable};
 use crate::site::{CallSite, Source, TABLE_SECTION};
 use foldhash::HashMap;
-use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,8 +24,8 @@ type Sources = BTreeMap<Source, usize>;
 /// # Errors
 ///
 /// As [`crate::late_table`].
-pub(crate) fn sites<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
+pub(crate) fn sites<'d>(
+    target: &Target<'_, 'd>,
     functions: &FunctionIndex<'d>,
     options: &Options,
     bare: Option<Bare>,
@@ -54,8 +53,8 @@ pub(crate) fn sites<'d, Elf: FileHeader>(
 }
 
 /// The address and size in bytes of the table called `name`, or of the `bare` one.
-pub(crate) fn table_range<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(crate) fn table_range(
+    target: &Target<'_, '_>,
     name: &[u8],
     bare: Option<Bare>,
 ) -> Option<(u64, u64)> {
@@ -64,8 +63,8 @@ pub(crate) fn table_range<Elf: FileHeader>(
 }
 
 /// The entries of the tables of the image `target` in their own order. `found` are its sites.
-pub(super) fn entries<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(super) fn entries(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     options: &Options,
     bare: Bare,
@@ -98,8 +97,8 @@ pub(super) fn entries<Elf: FileHeader>(
 }
 
 /// The words of all tables, and whether each is of a compiler's list.
-fn words_of_tables<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn words_of_tables(
+    target: &Target<'_, '_>,
     options: &Options,
     bare: Option<Bare>,
 ) -> Vec<(u64, bool)> {
@@ -134,8 +133,8 @@ fn words_of_tables<Elf: FileHeader>(
 }
 
 /// The sites of an image. They have names if the names of the `hooks` are given.
-fn named<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
+fn named<'d>(
+    target: &Target<'_, 'd>,
     functions: &FunctionIndex<'d>,
     options: &Options,
     found: &Found,
@@ -196,8 +195,8 @@ impl<'t> Ascending<'t> {
 }
 
 /// An entry that doesn't lead to a site.
-fn unknown<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn unknown(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     options: &Options,
     sections: &mut SiteSections,

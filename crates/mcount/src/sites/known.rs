@@ -7,7 +7,6 @@ use crate::scan::Target;
 use crate::scan::bare::Bare;
 use crate::scan::functions::FunctionIndex;
 use crate::site::CallSite;
-use ::object::read::elf::FileHeader;
 use std::rc::Rc;
 
 /// The answers about a file. The options must be the same for all questions.
@@ -31,10 +30,7 @@ impl<'d> Known<'d> {
     /// # Errors
     ///
     /// Symbols are malformed.
-    pub(crate) fn functions<Elf: FileHeader>(
-        &mut self,
-        target: &Target<'_, 'd, Elf>,
-    ) -> Result<Rc<FunctionIndex<'d>>> {
+    pub(crate) fn functions(&mut self, target: &Target<'_, 'd>) -> Result<Rc<FunctionIndex<'d>>> {
         if let Some(functions) = &self.functions {
             return Ok(Rc::clone(functions));
         }
@@ -44,7 +40,7 @@ impl<'d> Known<'d> {
     }
 
     /// The sites by an image's entries, if it has no symbols.
-    pub(crate) fn bare<Elf: FileHeader>(&mut self, target: &Target<'_, 'd, Elf>) -> Bare {
+    pub(crate) fn bare(&mut self, target: &Target<'_, 'd>) -> Bare {
         *self.bare.get_or_insert_with(|| Bare::find(target))
     }
 
@@ -53,9 +49,9 @@ impl<'d> Known<'d> {
     /// # Errors
     ///
     /// As [`crate::scan()`].
-    pub(crate) fn sites<Elf: FileHeader>(
+    pub(crate) fn sites(
         &mut self,
-        target: &Target<'_, 'd, Elf>,
+        target: &Target<'_, 'd>,
         options: &Options,
     ) -> Result<Vec<CallSite>> {
         if let Some(sites) = &self.sites {
@@ -79,9 +75,9 @@ impl<'d> Known<'d> {
     /// # Errors
     ///
     /// As [`crate::read_table`].
-    pub(crate) fn entries<Elf: FileHeader>(
+    pub(crate) fn entries(
         &mut self,
-        target: &Target<'_, 'd, Elf>,
+        target: &Target<'_, 'd>,
         options: &Options,
         sites: &[CallSite],
     ) -> Result<Vec<CallSite>> {

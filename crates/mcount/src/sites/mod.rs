@@ -16,7 +16,6 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::scan::Target;
 use crate::site::{CallSite, Sites};
-use ::object::read::elf::FileHeader;
 
 /// [`crate::scan()`], for each class and byte order.
 pub(crate) struct Scan<'o, 'd>(pub(crate) &'o Options, pub(crate) &'o mut Known<'d>);
@@ -27,7 +26,7 @@ pub(crate) struct List<'o, 'd>(pub(crate) &'o Options, pub(crate) &'o mut Known<
 impl<'d> Verb<'d> for Scan<'_, 'd> {
     type Output = Sites;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
+    fn run(self, view: &View<'d>) -> Result<Sites> {
         let target = Target::of(view)?;
         let found = self.1.sites(&target, self.0)?;
         Ok(sites(&target, found, false))
@@ -37,7 +36,7 @@ impl<'d> Verb<'d> for Scan<'_, 'd> {
 impl<'d> Verb<'d> for List<'_, 'd> {
     type Output = Sites;
 
-    fn run<Elf: FileHeader>(self, view: &View<'d, Elf>) -> Result<Sites> {
+    fn run(self, view: &View<'d>) -> Result<Sites> {
         let target = Target::of(view)?;
         // For an object, `entries` finds the sites itself.
         let found = if target.is_image { self.1.sites(&target, self.0)? } else { Vec::new() };
@@ -46,11 +45,7 @@ impl<'d> Verb<'d> for List<'_, 'd> {
     }
 }
 
-fn sites<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    sites: Vec<CallSite>,
-    is_table: bool,
-) -> Sites {
+fn sites(target: &Target<'_, '_>, sites: Vec<CallSite>, is_table: bool) -> Sites {
     Sites {
         machine: target.arch.name,
         bits: if target.view.is_64() { 64 } else { 32 },

@@ -11,7 +11,6 @@ use crate::scan::source_files::SourceFiles;
 use crate::scan::{Target, nops, patchable};
 use crate::site::{CallSite, Kind};
 use crate::table::{self, Entry};
-use object::read::elf::FileHeader;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,8 +32,8 @@ type Places = BTreeMap<(u32, u64), UnnamedSite>;
 /// # Errors
 ///
 /// As [`crate::scan()`].
-pub(super) fn found<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
+pub(super) fn found<'d>(
+    target: &Target<'_, 'd>,
     functions: &FunctionIndex<'d>,
     options: &Options,
 ) -> Result<Vec<CallSite>> {
@@ -47,8 +46,8 @@ pub(super) fn found<'d, Elf: FileHeader>(
 /// # Errors
 ///
 /// As [`crate::read_table`].
-pub(super) fn entries<'d, Elf: FileHeader>(
-    target: &Target<'_, 'd, Elf>,
+pub(super) fn entries<'d>(
+    target: &Target<'_, 'd>,
     functions: &FunctionIndex<'d>,
     options: &Options,
 ) -> Result<Vec<CallSite>> {
@@ -61,8 +60,8 @@ fn nowhere(raw: u64) -> CallSite {
     CallSite { address: Some(raw), recorded: true, ..CallSite::default() }
 }
 
-struct Surveyor<'a, 'v, 'd, Elf: FileHeader> {
-    target: &'a Target<'v, 'd, Elf>,
+struct Surveyor<'a, 'v, 'd> {
+    target: &'a Target<'v, 'd>,
     functions: &'a FunctionIndex<'d>,
     files: SourceFiles<'d>,
     sections: RefCell<SiteSections>,
@@ -77,9 +76,9 @@ struct Surveyor<'a, 'v, 'd, Elf: FileHeader> {
     padding: RefCell<BTreeSet<(u32, u64)>>,
 }
 
-impl<'a, 'v, 'd, Elf: FileHeader> Surveyor<'a, 'v, 'd, Elf> {
+impl<'a, 'v, 'd> Surveyor<'a, 'v, 'd> {
     fn new(
-        target: &'a Target<'v, 'd, Elf>,
+        target: &'a Target<'v, 'd>,
         functions: &'a FunctionIndex<'d>,
         options: &'a Options,
     ) -> Result<Self> {

@@ -10,7 +10,6 @@ use crate::scan::functions::FunctionIndex;
 use crate::scan::sections::{SiteSections, text};
 use crate::site::{CallSite, Kind};
 use crate::table::sleds::{self, Sled, SledEntry};
-use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
 /// Adds the sleds at entries of functions to `sites`, which are in order and stay so.
@@ -18,8 +17,8 @@ use std::collections::BTreeMap;
 /// # Errors
 ///
 /// Relocations of the list are malformed.
-pub(super) fn add_sites<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(super) fn add_sites(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     options: &Options,
     sites: &mut Vec<CallSite>,
@@ -43,8 +42,8 @@ pub(super) fn add_sites<Elf: FileHeader>(
 /// # Errors
 ///
 /// Relocations of the list are malformed.
-pub(super) fn all<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+pub(super) fn all(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     options: &Options,
 ) -> Result<Vec<CallSite>> {
@@ -53,8 +52,8 @@ pub(super) fn all<Elf: FileHeader>(
     Ok(entries.iter().map(|entry| site(target, functions, options, &mut sections, entry)).collect())
 }
 
-fn site<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn site(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     options: &Options,
     sections: &mut SiteSections,
@@ -71,8 +70,8 @@ fn site<Elf: FileHeader>(
 }
 
 /// What is known of a place, whatever is there.
-fn unknown<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn unknown(
+    target: &Target<'_, '_>,
     functions: &FunctionIndex<'_>,
     options: &Options,
     sections: &mut SiteSections,

@@ -2,7 +2,6 @@
 
 use crate::elf::edit::{Encoded, encode_relocation};
 use crate::scan::Target;
-use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -92,11 +91,7 @@ pub(crate) struct Bodies {
 }
 
 /// Encodes `entries` for `target`.
-pub(crate) fn bodies<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    rela: bool,
-    entries: &Entries,
-) -> Bodies {
+pub(crate) fn bodies(target: &Target<'_, '_>, rela: bool, entries: &Entries) -> Bodies {
     let view = target.view;
     let (count, word) = (entries.count(), view.word());
     let kind = target.arch.address(word).unwrap_or_default();

@@ -6,12 +6,11 @@ pub(crate) mod sleds;
 pub(crate) mod split;
 pub(crate) mod write;
 
-use crate::elf::{Relocations, Section, Symbol};
+use crate::elf::{Relocations, Section, Symbol, loaded};
 use crate::error::{ErrorKind, Result};
 use crate::scan::{Target, patchable};
 use crate::site::PATCHABLE_SECTION;
 use object::elf;
-use object::read::elf::FileHeader;
 
 /// One entry of a table in an object.
 #[derive(Debug, Clone, Copy)]
@@ -57,22 +56,22 @@ impl Part {
 }
 
 /// Whether `target` has a section called `name`.
-pub(crate) fn is_there<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> bool {
+pub(crate) fn is_there(target: &Target<'_, '_>, name: &[u8]) -> bool {
     sections(target, name).next().is_some()
 }
 
 /// The sections of `target` that are called `name`.
-fn sections<'a, Elf: FileHeader>(
-    target: &'a Target<'_, '_, Elf>,
+fn sections<'a>(
+    target: &'a Target<'_, '_>,
     name: &'a [u8],
-) -> impl Iterator<Item = (u32, Section)> + use<'a, Elf> {
+) -> impl Iterator<Item = (u32, Section)> + use<'a> {
     (0u32..).zip(target.view.sections()).filter(move |(index, section)| {
         section.has_bytes() && !section.is_relocations() && target.view.is_called(*index, name)
     })
 }
 
 /// Does every word of `part` lead to NOPs in code?
-fn leads_to_nops<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part) -> bool {
+fn leads_to_nops(target: &Target<'_, '_>, part: &Part) -> bool {
     let Ok(entries) = entries(target, std::slice::from_ref(part)) else { return false };
     let is_nop = |entry: &Entry| {
         entry.place.is_some_and(|(section, at)| {
@@ -86,7 +85,7 @@ fn leads_to_nops<Elf: FileHeader>(target: &Target<'_, '_, Elf>, part: &Part) -> 
 
 /// The parts of the table of `target` that is called `name`, in file order. Lists of patchable entries are also known by what
 /// they are.
-pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) -> Vec<Part> {
+pub(crate) fn parts(target: &Target<'_, '_>, name: &[u8]) -> Vec<Part> {
     let is_list = name == PATCHABLE_SECTION.as_bytes();
     let mut tables: Vec<_> = sections(target, name).collect();
     if is_list && !target.is_image {
@@ -115,10 +114,7 @@ pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>, name: &[u8]) 
 /// # Errors
 ///
 /// A table's size isn't a multiple of the size of an address, or its relocations are malformed.
-pub(crate) fn read<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    name: &[u8],
-) -> Result<Vec<Entry>> {
+pub(crate) fn read(target: &Target<'_, '_>, name: &[u8]) -> Result<Vec<Entry>> {
     entries(target, &parts(target, name))
 }
 
@@ -127,10 +123,7 @@ pub(crate) fn read<Elf: FileHeader>(
 /// # Errors
 ///
 /// As [`read`].
-pub(crate) fn entries<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    parts: &[Part],
-) -> Result<Vec<Entry>> {
+pub(crate) fn entries(target: &Target<'_, '_>, parts: &[Part]) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for part in parts {
         let first = entries.len();
@@ -152,8 +145,8 @@ pub(crate) fn entries<Elf: FileHeader>(
 }
 
 /// Appends the words of the table in section `index`, as entries that don't lead anywhere yet.
-fn read_raw<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn read_raw(
+    target: &Target<'_, '_>,
     index: u32,
     section: &Section,
     entries: &mut Vec<Entry>,
@@ -164,36 +157,24 @@ fn read_raw<Elf: FileHeader>(
         let kind = ErrorKind::Malformed("the size of the table is no multiple of an address");
         return Err(target.view.section_error(index, kind));
     }
-    let is_big_endian = target.view.is_big_endian();
-    #[expect(clippy::cast_possible_truncation, reason = "4 or 8")]
-    let slots = (0..).step_by(word as usize).zip(bytes.chunks_exact(word as usize));
-    entries.extend(slots.map(|(at, slot)| {
-        let bytes = slot.iter().copied();
-        let raw = if is_big_endian { bytes.fold(0, append) } else { bytes.rev().fold(0, append) };
-        let slot = (index, at);
-        Entry {
-            place: None,
-            is_plain: true,
-            relaxation_proof: false,
-            is_firm: true,
-            raw,
-            slot,
-            base: None,
-        }
+    let slots = (0u64..).zip(loaded::in_bytes(target.view, bytes));
+    entries.extend(slots.map(|(slot, raw)| Entry {
+        place: None,
+        is_plain: true,
+        relaxation_proof: false,
+        is_firm: true,
+        raw,
+        slot: (index, slot * word),
+        base: None,
     }));
     Ok(())
 }
 
-/// `value`, with `byte` after it.
-fn append(value: u64, byte: u8) -> u64 {
-    value << 8 | u64::from(byte)
-}
-
 /// Finds out where entries lead, by the relocations in section `index`.
-fn resolve<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
+fn resolve(
+    target: &Target<'_, '_>,
     index: u32,
-    relocations: &Relocations<'_, Elf>,
+    relocations: &Relocations<'_>,
     slots: &mut [Entry],
 ) -> Result<()> {
     let word = target.view.word();
@@ -232,11 +213,7 @@ fn resolve<Elf: FileHeader>(
 }
 
 /// Where an entry with this symbol and addend leads, if that is in a section of this file.
-pub(crate) fn place<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    symbol: &Symbol,
-    addend: i64,
-) -> Option<(u32, u64)> {
+pub(crate) fn place(target: &Target<'_, '_>, symbol: &Symbol, addend: i64) -> Option<(u32, u64)> {
     let isa_bit = u64::from(target.arch.isa_bit && symbol.is_function());
     let section = symbol.section.filter(|index| target.view.section(*index).is_ok())?;
     let offset = (symbol.value & !isa_bit).wrapping_add_signed(addend);

@@ -12,7 +12,6 @@ use crate::elf::{Section, Symbol};
 use crate::error::Result;
 use crate::scan::Target;
 use object::elf;
-use object::read::elf::FileHeader;
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 
@@ -46,8 +45,8 @@ pub(crate) enum PartFlaw {
 }
 
 /// A linker's knowledge of an object.
-pub(crate) struct Linker<'t, 'v, 'd, Elf: FileHeader> {
-    target: &'t Target<'v, 'd, Elf>,
+pub(crate) struct Linker<'t, 'v, 'd> {
+    target: &'t Target<'v, 'd>,
     /// The COMDAT group of each section that is in one.
     groups: HashMap<u32, u32>,
     /// Whether its relocations carry addends.
@@ -57,11 +56,11 @@ pub(crate) struct Linker<'t, 'v, 'd, Elf: FileHeader> {
     shrinking: OnceCell<Option<BTreeSet<u32>>>,
 }
 
-impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
+impl<'t, 'v, 'd> Linker<'t, 'v, 'd> {
     /// # Errors
     ///
     /// A group, or a relocation section of code, is malformed.
-    pub(crate) fn new(target: &'t Target<'v, 'd, Elf>) -> Result<Self> {
+    pub(crate) fn new(target: &'t Target<'v, 'd>) -> Result<Self> {
         let mut groups = target.groups()?;
         groups.retain(|_, group| is_comdat(target, *group));
         Ok(Self { target, groups, rela: carries_addends(target), shrinking: OnceCell::new() })
@@ -147,7 +146,7 @@ impl<'t, 'v, 'd, Elf: FileHeader> Linker<'t, 'v, 'd, Elf> {
 
 /// Whether the relocations of `target` carry addends (RELA). Those of its code tell. If it has none, the
 /// processor tells.
-pub(crate) fn carries_addends<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> bool {
+pub(crate) fn carries_addends(target: &Target<'_, '_>) -> bool {
     match target.view.sections().find(|list| is_of_code(target, list)) {
         Some(list) => list.kind == elf::SHT_RELA.0,
         None => !target.arch.is_rel(target.view.word()),
@@ -155,14 +154,14 @@ pub(crate) fn carries_addends<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> 
 }
 
 /// Whether `list` has relocations of code.
-fn is_of_code<Elf: FileHeader>(target: &Target<'_, '_, Elf>, list: &Section) -> bool {
+fn is_of_code(target: &Target<'_, '_>, list: &Section) -> bool {
     list.is_relocations()
         && list.size != 0
         && target.view.section(list.info).is_ok_and(|section| section.is_code())
 }
 
 /// Whether the linker keeps only one of several groups like section `group`.
-fn is_comdat<Elf: FileHeader>(target: &Target<'_, '_, Elf>, group: u32) -> bool {
+fn is_comdat(target: &Target<'_, '_>, group: u32) -> bool {
     let bytes = target.view.section_data(group).unwrap_or_default();
     let Some(first) = bytes.first_chunk::<4>() else { return false };
     let big = target.view.is_big_endian();
@@ -172,7 +171,7 @@ fn is_comdat<Elf: FileHeader>(target: &Target<'_, '_, Elf>, group: u32) -> bool 
 
 /// The sections from which the linker may delete bytes, by their relocations. `None` if relocations don't
 /// tell.
-fn shrinking<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<Option<BTreeSet<u32>>> {
+fn shrinking(target: &Target<'_, '_>) -> Result<Option<BTreeSet<u32>>> {
     let marks = target.arch.relax_marks;
     if marks.is_empty() {
         return Ok(None);

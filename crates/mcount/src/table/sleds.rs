@@ -18,7 +18,6 @@ use crate::elf::{Relocations, Section, addresses};
 use crate::error::Result;
 use crate::scan::Target;
 use crate::site::Kind;
-use object::read::elf::FileHeader;
 use std::collections::HashMap;
 
 /// The name of the list.
@@ -51,7 +50,7 @@ pub(crate) struct Sled {
 }
 
 /// The sections that have the list of `target`; none if we don't know the processor's sleds.
-pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<Part> {
+pub(crate) fn parts(target: &Target<'_, '_>) -> Vec<Part> {
     if target.arch.sleds.is_none() {
         return Vec::new();
     }
@@ -59,7 +58,7 @@ pub(crate) fn parts<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Vec<Part> 
 }
 
 /// The size of an entry in bytes.
-pub(crate) fn entry_size<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> u64 {
+pub(crate) fn entry_size(target: &Target<'_, '_>) -> u64 {
     4 * target.view.word()
 }
 
@@ -69,7 +68,7 @@ pub(crate) fn entry_size<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> u64 {
 /// # Errors
 ///
 /// Relocations of the list are malformed.
-pub(crate) fn entries<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<Vec<SledEntry>> {
+pub(crate) fn entries(target: &Target<'_, '_>) -> Result<Vec<SledEntry>> {
     let mut found = Vec::new();
     let parts = parts(target);
     // Read once, however many sections there are.
@@ -93,10 +92,7 @@ pub(crate) fn entries<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<V
 }
 
 /// The sled that an entry leads to; `None` if there is none of its kind.
-pub(crate) fn sled<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    entry: &SledEntry,
-) -> Option<Sled> {
+pub(crate) fn sled(target: &Target<'_, '_>, entry: &SledEntry) -> Option<Sled> {
     let (section, offset) = entry.place?;
     if !target.view.section(section).ok()?.is_code() {
         return None;
@@ -121,11 +117,7 @@ enum Words {
 
 impl Words {
     /// Those of `part`; `changes` are what loading does to an image.
-    fn of<Elf: FileHeader>(
-        target: &Target<'_, '_, Elf>,
-        part: &Part,
-        changes: Option<&Changes>,
-    ) -> Result<Self> {
+    fn of(target: &Target<'_, '_>, part: &Part, changes: Option<&Changes>) -> Result<Self> {
         let Section { address, size, .. } = part.header;
         if let Some(changes) = changes {
             let word = target.view.word();
@@ -142,12 +134,7 @@ impl Words {
     }
 
     /// Where the word leads that is `at` bytes from the start of the section, and its address in an image.
-    fn lead<Elf: FileHeader>(
-        &self,
-        target: &Target<'_, '_, Elf>,
-        at: u64,
-        version: u8,
-    ) -> (u64, Option<(u32, u64)>) {
+    fn lead(&self, target: &Target<'_, '_>, at: u64, version: u8) -> (u64, Option<(u32, u64)>) {
         match self {
             Self::Relocated(places) => (0, places.get(&at).copied()),
             Self::Loaded(start, words) => {
@@ -169,9 +156,9 @@ impl Words {
 
 /// Adds where each relocation of a section of the list leads. That of a distance from the word has the place of the word's
 /// target as its symbol and addend, as that of an address has.
-fn relocated<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    relocations: &Relocations<'_, Elf>,
+fn relocated(
+    target: &Target<'_, '_>,
+    relocations: &Relocations<'_>,
     places: &mut HashMap<u64, (u32, u64)>,
 ) {
     let Some(sleds) = target.arch.sleds else { return };

@@ -25,7 +25,6 @@ use crate::elf::edit::Edit;
 use crate::error::Result;
 use crate::scan::Target;
 use crate::site::PATCHABLE_SECTION;
-use object::read::elf::FileHeader;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -43,7 +42,7 @@ impl Split {
     /// # Errors
     ///
     /// The list, its relocations or a group are malformed.
-    pub(crate) fn needed<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> Result<Option<Self>> {
+    pub(crate) fn needed(target: &Target<'_, '_>) -> Result<Option<Self>> {
         let mut parts = super::parts(target, PATCHABLE_SECTION.as_bytes());
         parts.retain(|part| target.view.is_called(part.index, PATCHABLE_SECTION.as_bytes()));
         let existing = super::entries(target, &parts)?;
@@ -72,10 +71,10 @@ impl Split {
     /// # Errors
     ///
     /// A group, or the table of names, is malformed.
-    pub(crate) fn write<'v, 'd, Elf: FileHeader>(
+    pub(crate) fn write<'v, 'd>(
         self,
-        target: &Target<'v, 'd, Elf>,
-        edit: &mut Edit<'v, 'd, Elf>,
+        target: &Target<'v, 'd>,
+        edit: &mut Edit<'v, 'd>,
     ) -> Result<()> {
         let groups = target.groups()?;
         let shape = Shape {
@@ -102,11 +101,7 @@ fn of_entry(entry: &Entry) -> Option<((u32, u64), Reference)> {
 }
 
 /// Whether a linker may keep an entry and discard the code that it leads to, or the reverse.
-fn is_spoiled<Elf: FileHeader>(
-    target: &Target<'_, '_, Elf>,
-    parts: &[Part],
-    entries: &[Entry],
-) -> Result<bool> {
+fn is_spoiled(target: &Target<'_, '_>, parts: &[Part], entries: &[Entry]) -> Result<bool> {
     let linker = Linker::new(target)?;
     let mut entries = entries.iter().peekable();
     for part in parts {

@@ -11,7 +11,6 @@ use crate::elf::edit::{Edit, Encoded, new_section};
 use crate::error::Result;
 use crate::scan::Target;
 use object::elf;
-use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, HashMap};
 
 /// The common parts of a table's sections.
@@ -38,15 +37,15 @@ pub(crate) struct Home {
 pub(crate) type Tables = BTreeMap<Home, Entries>;
 
 /// The work on the table of one object.
-pub(crate) struct Writer<'a, 'v, 'd, Elf: FileHeader> {
-    pub(crate) target: &'a Target<'v, 'd, Elf>,
-    pub(crate) edit: &'a mut Edit<'v, 'd, Elf>,
+pub(crate) struct Writer<'a, 'v, 'd> {
+    pub(crate) target: &'a Target<'v, 'd>,
+    pub(crate) edit: &'a mut Edit<'v, 'd>,
     pub(crate) shape: Shape<'a>,
     /// The group of each section that is in one.
     pub(crate) groups: &'a HashMap<u32, u32>,
 }
 
-impl<Elf: FileHeader> Writer<'_, '_, '_, Elf> {
+impl Writer<'_, '_, '_> {
     /// Makes `tables` the table of the object, which has `parts` now.
     ///
     /// # Errors

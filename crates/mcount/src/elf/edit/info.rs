@@ -2,10 +2,11 @@
 
 use crate::elf::{Section, View};
 use object::elf;
-use object::read::elf::FileHeader;
 
-pub(super) fn relocation_size<Elf: FileHeader>(section: &Section) -> usize {
-    if section.kind == elf::SHT_REL.0 { size_of::<Elf::Rel>() } else { size_of::<Elf::Rela>() }
+/// Bytes of an entry of `section`: two words, or three with an addend.
+pub(super) fn relocation_size(view: &View<'_>, section: &Section) -> usize {
+    let words = if section.kind == elf::SHT_REL.0 { 2 } else { 3 };
+    words * view.by_class(4, 8)
 }
 
 /// Where the symbol is in an entry of a relocation section.
@@ -19,7 +20,7 @@ pub(super) struct InfoLayout {
 }
 
 impl InfoLayout {
-    pub(super) fn of<Elf: FileHeader>(view: &View<'_, Elf>) -> Self {
+    pub(super) fn of(view: &View<'_>) -> Self {
         Self {
             is_64: view.is_64(),
             big_endian: view.is_big_endian(),

@@ -14,7 +14,6 @@ pub(crate) use self::symbols::NewSymbol;
 use self::symbols::Renumbering;
 use super::{Encoder, Section, Symbols, View, bytes};
 use crate::error::{Error, ErrorKind, Result};
-use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -79,8 +78,8 @@ impl Body {
 }
 
 /// The changes to one object.
-pub(crate) struct Edit<'v, 'd, Elf: FileHeader> {
-    view: &'v View<'d, Elf>,
+pub(crate) struct Edit<'v, 'd> {
+    view: &'v View<'d>,
     /// The new bytes of sections that change or are new.
     bodies: BTreeMap<u32, Body>,
     headers: BTreeMap<u32, Section>,
@@ -92,8 +91,8 @@ pub(crate) struct Edit<'v, 'd, Elf: FileHeader> {
 /// The first section index that doesn't fit into 16-bit fields (`SHN_LORESERVE`).
 const FIRST_EXTENDED: u32 = 0xff00;
 
-impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
-    pub(crate) fn new(view: &'v View<'d, Elf>) -> Self {
+impl<'v, 'd> Edit<'v, 'd> {
+    pub(crate) fn new(view: &'v View<'d>) -> Self {
         let count = view.section_count();
         let (bodies, headers) = (BTreeMap::new(), BTreeMap::new());
         Self { view, bodies, headers, count, renumbering: None }
@@ -205,7 +204,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
         entry: u32,
     ) -> Result<()> {
         let layout = InfoLayout::of(self.view);
-        let size = relocation_size::<Elf>(section);
+        let size = relocation_size(self.view, section);
         if let Some(entry) = self.body(index)?.chunks_exact_mut(size).nth(entry as usize) {
             layout.clear(entry);
         }
@@ -252,7 +251,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
     /// At least the number of bytes that will be appended. Alignment may need fewer than this allows.
     fn size(&self) -> usize {
         let bodies = self.bodies.values().map(|body| body.len() + 16).sum::<usize>();
-        bodies + 8 + self.count as usize * size_of::<Elf::SectionHeader>()
+        bodies + 8 + self.count as usize * self.view.section_header_size()
     }
 
     /// Appends the section header table, with the extended counts in the null section.
@@ -271,7 +270,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
             self.header(0)?.size = count;
         }
         let start = out.out.len();
-        let size = size_of::<Elf::SectionHeader>();
+        let size = self.view.section_header_size();
         out.out.extend(self.view.raw_section_headers());
         for (index, header) in &self.headers {
             let mut one = self.encoder();
@@ -290,7 +289,7 @@ impl<'v, 'd, Elf: FileHeader> Edit<'v, 'd, Elf> {
 
     /// The ELF header, with the section header table at `table`.
     fn elf_header(&self, table: u64) -> Result<Vec<u8>> {
-        let size = size_of::<Elf>();
+        let size = self.view.header_size();
         let old = part(self.view.data, 0..size)?;
         let (shoff, shnum) = if self.view.is_64() { (0x28, 0x3c) } else { (0x20, 0x30) };
         let mut header = self.encoder();

@@ -9,7 +9,6 @@ use super::{Edit, FIRST_EXTENDED};
 use crate::elf::{Relocations, Section, Symbols, bytes};
 use crate::error::{ErrorKind, Result};
 use object::elf;
-use object::read::elf::FileHeader;
 
 /// How the indices of symbols change.
 #[derive(Clone, Copy)]
@@ -45,17 +44,13 @@ const SHN_XINDEX: u16 = 0xffff;
 const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
 const SHT_LLVM_CALL_GRAPH_PROFILE_OLD: u32 = 0x6fff_4c02;
 
-impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
+impl<'d> Edit<'_, 'd> {
     /// Adds `new` after the last local symbol of `symbols` and renumbers the symbols after it.
     ///
     /// # Errors
     ///
     /// A section is malformed, or refers to symbols in a way that can't be renumbered.
-    pub(crate) fn add_symbols(
-        &mut self,
-        symbols: &Symbols<'d, Elf>,
-        new: &[NewSymbol],
-    ) -> Result<()> {
+    pub(crate) fn add_symbols(&mut self, symbols: &Symbols<'d>, new: &[NewSymbol]) -> Result<()> {
         if new.is_empty() {
             return Ok(());
         }
@@ -85,7 +80,7 @@ impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
         Ok(())
     }
 
-    fn insert_symbols(&mut self, symbols: &Symbols<'d, Elf>, new: &[NewSymbol]) -> Result<()> {
+    fn insert_symbols(&mut self, symbols: &Symbols<'d>, new: &[NewSymbol]) -> Result<()> {
         let mut entries = self.encoder();
         let mut extended = self.encoder();
         let mut needs_extended = symbols.extended_section().is_some();
@@ -101,7 +96,8 @@ impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
             encode_symbol(&mut entries, name, symbol, section.unwrap_or(SHN_XINDEX));
         }
         let at = symbols.first_global as usize;
-        splice(self.body(symbols.section)?, at * size_of::<Elf::Sym>(), &entries.out);
+        let size = self.view.symbol_size();
+        splice(self.body(symbols.section)?, at * size, &entries.out);
         let added = bytes::index(new.len());
         self.header(symbols.section)?.info = symbols.first_global.saturating_add(added);
         if needs_extended {
@@ -112,7 +108,7 @@ impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
     }
 
     /// The `SHT_SYMTAB_SHNDX` section. Makes it if there is none.
-    fn extended_table(&mut self, symbols: &Symbols<'d, Elf>) -> Result<u32> {
+    fn extended_table(&mut self, symbols: &Symbols<'d>) -> Result<u32> {
         if let Some(index) = symbols.extended_section() {
             return Ok(index);
         }
@@ -137,7 +133,7 @@ impl<'d, Elf: FileHeader> Edit<'_, 'd, Elf> {
         // This checks that the entries have the right size.
         Relocations::read(self.view, index, section)?;
         let layout = InfoLayout::of(self.view);
-        let size = relocation_size::<Elf>(section);
+        let size = relocation_size(self.view, section);
         let overflow = ErrorKind::Unsupported("too many symbols");
         let overflow = self.view.section_error(index, overflow);
         let outside = ErrorKind::Malformed("symbol index out of range");

@@ -13,7 +13,6 @@ use crate::helpers::Helpers;
 use crate::scan::functions::FunctionIndex;
 use crate::site::Source;
 use foldhash::HashMap;
-use object::read::elf::FileHeader;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -44,7 +43,7 @@ struct Piece {
 /// set, or where data begins (`None`).
 type Marks = HashMap<u32, Vec<(u64, Option<bool>)>>;
 
-impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
+impl Finder<'_, '_, '_> {
     /// The sites by decoding all code.
     pub(super) fn by_decoding(&mut self, found: &mut Found) {
         if self.hooks.addresses.is_empty() && self.hooks.slots.is_empty() {

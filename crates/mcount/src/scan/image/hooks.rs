@@ -14,7 +14,6 @@ use crate::elf::{Relocations, Symbol, Symbols, dynamic, loaded};
 use crate::error::Result;
 use crate::scan::Target;
 use foldhash::HashMap;
-use object::read::elf::FileHeader;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -52,7 +51,7 @@ impl Hooks {
     }
 
     /// The symbols of hooks, in order, each with the position of its name.
-    pub(super) fn of<Elf: FileHeader>(&self, symbols: &Symbols<'_, Elf>) -> Vec<(u32, u32)> {
+    pub(super) fn of(&self, symbols: &Symbols<'_>) -> Vec<(u32, u32)> {
         let names: Vec<_> = self.names.iter().map(|name| name.as_bytes()).collect();
         symbols.called(&names)
     }
@@ -61,7 +60,7 @@ impl Hooks {
 /// The position of no name.
 const NAMELESS: u32 = u32::MAX;
 
-impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
+impl<'d> Finder<'_, '_, 'd> {
     /// Where the hooks are, and which words hold their addresses.
     pub(super) fn find_hooks(&mut self) -> Result<()> {
         let view = self.target.view;
@@ -105,7 +104,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
     }
 
     /// The words that the loader fills with the addresses of the symbols `named` of `dynamic`.
-    fn find_slots(&mut self, dynamic: &Symbols<'d, Elf>, named: &HashMap<u32, u32>) {
+    fn find_slots(&mut self, dynamic: &Symbols<'d>, named: &HashMap<u32, u32>) {
         let view = self.target.view;
         let mut wanted: Vec<_> = named.keys().copied().collect();
         wanted.sort_unstable();
@@ -226,7 +225,7 @@ impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
 }
 
 /// The address that code finds its data by: `_gp`, the TOC or the like.
-pub(super) fn find_data_base<Elf: FileHeader>(target: &Target<'_, '_, Elf>) -> u64 {
+pub(super) fn find_data_base(target: &Target<'_, '_>) -> u64 {
     let view = target.view;
     let tag = target.arch.data_base_tag;
     if let Some((base, _)) = tag.and_then(|tag| dynamic::tag(view, tag.cast_signed())) {

@@ -23,7 +23,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::helpers::Helpers;
 use crate::site::{Kind, Source};
 use foldhash::HashMap;
-use object::read::elf::FileHeader;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,8 +49,8 @@ pub(crate) struct CallAt {
 pub(crate) type Found = BTreeMap<(u32, u64), FoundSite>;
 
 /// The work on one image.
-pub(crate) struct Finder<'t, 'v, 'd, Elf: FileHeader> {
-    target: &'t Target<'v, 'd, Elf>,
+pub(crate) struct Finder<'t, 'v, 'd> {
+    target: &'t Target<'v, 'd>,
     functions: &'t FunctionIndex<'d>,
     code: ImageCode<'d>,
     pub(crate) hooks: Hooks,
@@ -66,12 +65,12 @@ pub(crate) struct Finder<'t, 'v, 'd, Elf: FileHeader> {
     followed: Cell<Followed>,
 }
 
-impl<'t, 'v, 'd, Elf: FileHeader> Finder<'t, 'v, 'd, Elf> {
+impl<'t, 'v, 'd> Finder<'t, 'v, 'd> {
     /// # Errors
     ///
     /// We can't decode the processor's code, or the image is malformed.
     pub(crate) fn new(
-        target: &'t Target<'v, 'd, Elf>,
+        target: &'t Target<'v, 'd>,
         functions: &'t FunctionIndex<'d>,
         extra: &[String],
         helpers: Helpers,

@@ -10,7 +10,6 @@ use crate::elf::{addresses, loaded};
 use crate::error::Result;
 use crate::scan::patchable;
 use crate::site::{Kind, Source};
-use object::read::elf::FileHeader;
 use std::collections::BTreeMap;
 
 /// How many bytes the search for areas that aren't listed may read, for each byte of code. Real images
@@ -23,7 +22,7 @@ const BEHIND: u64 = 32;
 /// instructions. A more distant area belongs to an overridden function without a name after it.
 const FARTHEST: u64 = 32;
 
-impl<Elf: FileHeader> Finder<'_, '_, '_, Elf> {
+impl Finder<'_, '_, '_> {
     /// Adds the areas of NOPs that the list leads to, and those of the same form that aren't listed.
     pub(super) fn by_patchable_entries(&mut self, found: &mut Found) -> Result<()> {
         let mut listed = self.listed();

@@ -10,7 +10,6 @@ use crate::elf::Relocations;
 use crate::error::Result;
 use crate::site::Source;
 use object::elf;
-use object::read::elf::FileHeader;
 
 /// How far after the start of a call its relocation can be. The longest distance comes first, because an
 /// x86 call with a prefix looks like one without.
@@ -28,7 +27,7 @@ pub(super) struct Followed {
     instruction: u64,
 }
 
-impl<'d, Elf: FileHeader> Finder<'_, '_, 'd, Elf> {
+impl<'d> Finder<'_, '_, 'd> {
     /// Adds the sites by the relocations that `ld --emit-relocs` kept.
     pub(super) fn by_relocations(&mut self, found: &mut Found) -> Result<()> {
         let view = self.target.view;
