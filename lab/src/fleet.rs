@@ -3,7 +3,6 @@
 
 use crate::{Result, files, programs};
 use lexopt::{Arg, ValueExt as _};
-use programs::Profile;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -36,10 +35,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let mcount = match mcount {
-        Some(path) => std::path::absolute(path)?,
-        None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
-    };
+    let mcount = programs::mcount(mcount)?;
     let folder = tempfile::tempdir()?;
     let builds = build(folder.path())?;
     let samples = folder.path().join("fleet");

@@ -8,7 +8,6 @@ mod programs_of;
 use self::programs_of::{LANGUAGES, Language};
 use crate::{Result, files, programs};
 use lexopt::{Arg, ValueExt as _};
-use programs::Profile;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -45,10 +44,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     if let Some(name) = names.iter().find(is_unknown) {
         return Err(format!("no language is called {name}\n\n{USAGE}").into());
     }
-    let mcount = match mcount {
-        Some(path) => std::path::absolute(path)?,
-        None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
-    };
+    let mcount = programs::mcount(mcount)?;
     println!("| language | Debian's package | probed | printed, and exit code |");
     println!("|---|---|--:|---|");
     let mut is_well = true;

@@ -20,7 +20,7 @@ use std::process::Command;
 
 use lexopt::{Arg, ValueExt as _};
 
-use crate::programs::{self, Profile};
+use crate::programs;
 use crate::sources::{shell, unpack};
 use crate::{Result, acceptance, attached, budget, files, patched, traced};
 
@@ -118,10 +118,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let mcount = match mcount {
-        Some(path) => std::path::absolute(path)?,
-        None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
-    };
+    let mcount = programs::mcount(mcount)?;
     let root = files::target().join("project");
     files::make_folder(&root)?;
     if let Some(chore) = chore {

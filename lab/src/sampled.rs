@@ -11,7 +11,6 @@ mod served;
 use self::served::{Server, Serving};
 use crate::{Result, apt, files, programs};
 use lexopt::{Arg, ValueExt as _};
-use programs::Profile;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -198,10 +197,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let mcount = match mcount {
-        Some(path) => std::path::absolute(path)?,
-        None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
-    };
+    let mcount = programs::mcount(mcount)?;
     let plan = Plan { mcount, rounds, seconds, cost, is_verbose };
     if with_perf {
         apt::install(&apt::missing(&["linux-perf"]).unwrap_or_default())?;

@@ -5,7 +5,6 @@ use crate::attached::Running;
 use crate::sources::shell;
 use crate::{Result, files, programs};
 use lexopt::{Arg, ValueExt as _};
-use programs::Profile;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -81,10 +80,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let mcount = match mcount {
-        Some(path) => std::path::absolute(path)?,
-        None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
-    };
+    let mcount = programs::mcount(mcount)?;
     let mut is_well = true;
     for (name, start) in SERVERS {
         if !names.is_empty() && !names.iter().any(|one| one == name) {

@@ -11,7 +11,6 @@ use self::places::{Place, SUITES, Suite};
 use self::results::Results;
 use crate::{Result, files, programs};
 use lexopt::{Arg, ValueExt as _};
-use programs::Profile;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -66,10 +65,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     if let Some(name) = names.iter().find(known) {
         return Err(format!("no suite is called {name}\n\n{USAGE}").into());
     }
-    let mcount = match mcount {
-        Some(path) => std::path::absolute(path)?,
-        None => programs::build("mcount-cli", Profile::Release)?.join("mcount"),
-    };
+    let mcount = programs::mcount(mcount)?;
     let wishes = Wishes { mcount, seed, count, only, patience };
     let wanted = |suite: &&Suite| names.is_empty() || names.iter().any(|name| name == suite.name);
     let mut rows = Vec::new();

@@ -2,7 +2,7 @@
 //! repository, `demo` has links to them, so that a package has copies.
 
 use crate::inputs::Label;
-use crate::output::{Listing, SiteFormat};
+use crate::output::{Listing, Named, SiteFormat};
 use mcount::{Base, Options, Policy, RecordOptions, read_table, record};
 use std::io::{self, Write};
 use std::path::Path;
@@ -76,7 +76,7 @@ pub fn run(out: &mut impl Write) -> io::Result<u8> {
             Ok(table) => {
                 sites += table.sites.len();
                 let label = Label::of(Path::new(&format!("{name}.o")));
-                SiteFormat::Text.export().sites(out, false, &label, &Listing::new(table))?;
+                SiteFormat::Text.export().sites(out, Named::of(&label), &Listing::new(table))?;
                 writeln!(out)?;
             }
             Err(error) => {

@@ -33,6 +33,7 @@ pub mod loongarch64;
 mod machine;
 pub mod marker;
 pub mod newer_calls;
+pub mod one_word;
 #[cfg(feature = "outside")]
 pub mod outside;
 pub mod powerpc64;

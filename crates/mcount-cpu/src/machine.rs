@@ -48,6 +48,20 @@ macro_rules! reads {
     };
 }
 
+/// The processor's clock.
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+#[expect(unsafe_code, reason = "an instruction")]
+#[must_use]
+#[inline]
+pub fn time_stamp() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: reads the time stamp counter.
+    unsafe {
+        core::arch::asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
 /// The function that touches the stack: instructions for a number `BELOW`, and the registers that they change.
 macro_rules! touch_stack {
     ($($code:literal),+ $(; $class:ident)?) => {

@@ -30,6 +30,14 @@ pub fn build(package: &str, profile: Profile) -> Result<PathBuf> {
     build_those("--bins", package, profile)
 }
 
+/// The `mcount` that was given, or the one of this checkout, which is built.
+pub fn mcount(given: Option<PathBuf>) -> Result<PathBuf> {
+    match given {
+        Some(path) => Ok(std::path::absolute(path)?),
+        None => Ok(build("mcount-cli", Profile::Release)?.join("mcount")),
+    }
+}
+
 /// Builds the libraries of `package`, and returns the folder that holds them.
 pub fn build_libraries(package: &str, profile: Profile) -> Result<PathBuf> {
     build_those("--lib", package, profile)

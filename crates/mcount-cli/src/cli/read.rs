@@ -12,7 +12,7 @@ use crate::debug::separate::{Search, Subject};
 use crate::fentry;
 use crate::inputs::Take;
 use crate::jobs::Threads;
-use crate::output::{self, Listing, SiteFormat};
+use crate::output::{self, Listing, Named, SiteFormat};
 use crate::words::counted;
 use clap::{Args, ValueEnum, ValueHint};
 use mcount::{CallSite, Options};
@@ -175,7 +175,7 @@ fn print(arguments: &ReadArgs, results: Vec<FileResult<Listing>>) -> io::Result<
     let mut out = buffered(arguments.format);
     export.head(&mut out)?;
     let code = report(results, |label, listing| {
-        export.sites(&mut out, arguments.demangle, label, listing)?;
+        export.sites(&mut out, Named { label, demangle: arguments.demangle }, listing)?;
         // What we say about a file comes before what we say about the next, on both streams.
         out.flush()?;
         if listing.instrumented != 0 {

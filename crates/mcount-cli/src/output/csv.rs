@@ -1,6 +1,6 @@
 //! Comma-separated values (RFC 4180). The first line names the columns.
 
-use super::{Export, Listing, Row, name_of};
+use super::{Count, Export, Listing, Named, Out, Row, name_of};
 use crate::inputs::Label;
 use mcount::Kind;
 use std::io::{self, Write};
@@ -32,22 +32,11 @@ impl Export for Csv {
         write_all(out, [HEADINGS])
     }
 
-    fn sites(
-        &mut self,
-        out: &mut dyn Write,
-        demangle: bool,
-        label: &Label,
-        listing: &Listing,
-    ) -> io::Result<()> {
-        write_all(out, listing.rows().map(|row| record(demangle, label, row)))
+    fn sites(&mut self, out: Out<'_>, of: Named<'_>, listing: &Listing) -> io::Result<()> {
+        write_all(out, listing.rows().map(|row| record(of.demangle, of.label, row)))
     }
 
-    fn counts(
-        &mut self,
-        out: &mut dyn Write,
-        what: &str,
-        counts: &[(String, usize)],
-    ) -> io::Result<()> {
+    fn counts(&mut self, out: Out<'_>, what: &str, counts: &[Count]) -> io::Result<()> {
         write_all(out, [[what, "count"]])?;
         write_all(out, counts.iter().map(|(key, count)| [key.clone(), count.to_string()]))
     }

@@ -1,32 +1,21 @@
 //! One JSON object a line. A field that does not apply is null; a new field is no breaking change, a
 //! renamed one is.
 
-use super::{Export, Listing, Row, name_of};
+use super::{Count, Export, Listing, Named, Out, Row, name_of};
 use crate::inputs::Label;
 use mcount::Kind;
 use serde_json::{Value, json};
-use std::io::{self, Write};
+use std::io;
 
 /// One JSON object a line.
 pub(super) struct Jsonl;
 
 impl Export for Jsonl {
-    fn sites(
-        &mut self,
-        out: &mut dyn Write,
-        demangle: bool,
-        label: &Label,
-        listing: &Listing,
-    ) -> io::Result<()> {
-        listing.rows().try_for_each(|row| writeln!(out, "{}", site(demangle, label, row)))
+    fn sites(&mut self, out: Out<'_>, of: Named<'_>, listing: &Listing) -> io::Result<()> {
+        listing.rows().try_for_each(|row| writeln!(out, "{}", site(of.demangle, of.label, row)))
     }
 
-    fn counts(
-        &mut self,
-        out: &mut dyn Write,
-        what: &str,
-        counts: &[(String, usize)],
-    ) -> io::Result<()> {
+    fn counts(&mut self, out: Out<'_>, what: &str, counts: &[Count]) -> io::Result<()> {
         counts
             .iter()
             .try_for_each(|(key, count)| writeln!(out, "{}", json!({ what: key, "count": count })))

@@ -43,6 +43,29 @@ impl SiteFormat {
     }
 }
 
+/// What is printed to.
+pub type Out<'o> = &'o mut dyn Write;
+
+/// A thing, and how many sites it has.
+pub type Count = (String, usize);
+
+/// What the sites of a file are called.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'n> {
+    /// The file or member.
+    pub label: &'n Label,
+    /// Functions are called what their source calls them.
+    pub demangle: bool,
+}
+
+impl<'n> Named<'n> {
+    /// By the names that files have.
+    #[must_use]
+    pub fn of(label: &'n Label) -> Self {
+        Self { label, demangle: false }
+    }
+}
+
 /// One format.
 pub trait Export {
     /// Prints what comes before everything else.
@@ -54,31 +77,19 @@ pub trait Export {
         Ok(())
     }
 
-    /// Prints the sites of the file or member `label`; with `demangle`, functions are called what
-    /// their source calls them.
+    /// Prints the sites of a file or member.
     ///
     /// # Errors
     ///
     /// Those of `out`.
-    fn sites(
-        &mut self,
-        out: &mut dyn Write,
-        demangle: bool,
-        label: &Label,
-        listing: &Listing,
-    ) -> io::Result<()>;
+    fn sites(&mut self, out: Out<'_>, of: Named<'_>, listing: &Listing) -> io::Result<()>;
 
     /// Prints how many sites each of several things has; `what` says what they are.
     ///
     /// # Errors
     ///
     /// Those of `out`.
-    fn counts(
-        &mut self,
-        out: &mut dyn Write,
-        what: &str,
-        counts: &[(String, usize)],
-    ) -> io::Result<()>;
+    fn counts(&mut self, out: Out<'_>, what: &str, counts: &[Count]) -> io::Result<()>;
 
     /// Prints what comes after all sites.
     ///
@@ -150,7 +161,11 @@ pub fn stdout(is_for_people: bool) -> anstream::AutoStream<StdoutLock<'static>> 
 ///
 /// Those of `out`.
 pub fn late_jsonl(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
-    SiteFormat::Jsonl.export().sites(out, false, &Label::of(path), &Listing::new(table.to_sites()))
+    SiteFormat::Jsonl.export().sites(
+        out,
+        Named::of(&Label::of(path)),
+        &Listing::new(table.to_sites()),
+    )
 }
 
 /// Prints the sites of a linked image as text, and how they were found.
@@ -160,7 +175,7 @@ pub fn late_jsonl(out: &mut impl Write, path: &Path, table: &LateTable) -> io::R
 /// Those of `out`.
 pub fn late_text(out: &mut impl Write, path: &Path, table: &LateTable) -> io::Result<()> {
     let listing = Listing::new(table.to_sites());
-    SiteFormat::Text.export().sites(out, false, &Label::of(path), &listing)?;
+    SiteFormat::Text.export().sites(out, Named::of(&Label::of(path)), &listing)?;
     for (source, count) in &table.sources {
         writeln!(out, "by {}: {count}", source.name())?;
     }

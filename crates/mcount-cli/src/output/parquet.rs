@@ -1,6 +1,6 @@
 //! Tables for DuckDB and Spark: the columns of comma-separated values, with types.
 
-use super::{Export, Listing, Row, name_of};
+use super::{Count, Export, Listing, Named, Out, Row, name_of};
 use crate::inputs::Label;
 use mcount::Kind as SiteKind;
 use mcount_view::parquet::{Column, Field, Group, Kind, Texts, Writer};
@@ -109,23 +109,12 @@ const FIELDS: &[Field] = &[
 ];
 
 impl Export for Sites {
-    fn sites(
-        &mut self,
-        out: &mut dyn Write,
-        demangle: bool,
-        label: &Label,
-        listing: &Listing,
-    ) -> io::Result<()> {
+    fn sites(&mut self, out: Out<'_>, of: Named<'_>, listing: &Listing) -> io::Result<()> {
         let table = self.0.get_or_insert_with(|| Table::new(FIELDS));
-        listing.rows().try_for_each(|row| add(table, out, demangle, label, row))
+        listing.rows().try_for_each(|row| add(table, out, of.demangle, of.label, row))
     }
 
-    fn counts(
-        &mut self,
-        out: &mut dyn Write,
-        what: &str,
-        counts: &[(String, usize)],
-    ) -> io::Result<()> {
+    fn counts(&mut self, out: Out<'_>, what: &str, counts: &[Count]) -> io::Result<()> {
         let mut table = Table::new(count_fields(what));
         for (key, count) in counts {
             table.text(0, key);

@@ -1,6 +1,6 @@
 //! Aligned columns for people, with colours on a terminal.
 
-use super::{Export, Listing, Row, name_of, printable};
+use super::{Count, Export, Listing, Named, Out, Row, name_of, printable};
 use crate::inputs::Label;
 use crate::words::counted;
 use anstyle::{AnsiColor, Style};
@@ -12,23 +12,12 @@ use std::io::{self, Write};
 pub(super) struct Text;
 
 impl Export for Text {
-    fn sites(
-        &mut self,
-        out: &mut dyn Write,
-        demangle: bool,
-        label: &Label,
-        listing: &Listing,
-    ) -> io::Result<()> {
-        title(out, label, listing)?;
-        if listing.sites.sites.is_empty() { Ok(()) } else { table(out, demangle, listing) }
+    fn sites(&mut self, out: Out<'_>, of: Named<'_>, listing: &Listing) -> io::Result<()> {
+        title(out, of.label, listing)?;
+        if listing.sites.sites.is_empty() { Ok(()) } else { table(out, of.demangle, listing) }
     }
 
-    fn counts(
-        &mut self,
-        out: &mut dyn Write,
-        _what: &str,
-        counts: &[(String, usize)],
-    ) -> io::Result<()> {
+    fn counts(&mut self, out: Out<'_>, _what: &str, counts: &[Count]) -> io::Result<()> {
         let largest = counts.iter().map(|(_, count)| *count).max().unwrap_or(0);
         let width = largest.to_string().len();
         counts

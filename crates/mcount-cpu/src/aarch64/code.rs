@@ -34,9 +34,7 @@
 
 use crate::engine::{Step, Value};
 pub use crate::hook::{Position, Unusable};
-
-/// Bytes of a site.
-pub const SITE: usize = 4;
+pub use crate::one_word::{ALL_STAND, AT_ONCE, SITE, behind_trap, is_one_instruction};
 
 /// Why a site with NOPs can't be armed, for people.
 pub const TOO_SMALL: &str = "fewer than four bytes of NOP";
@@ -54,13 +52,7 @@ pub const BREAKPOINT: [u8; SITE] = 0xd420_0000_u32.to_le_bytes();
 /// word changes.
 pub const KERNEL_IDLE: [u8; 2 * SITE] = [0xe9, 0x03, 0x1e, 0xaa, 0x1f, 0x20, 0x03, 0xd5];
 
-/// Between an idle site and an armed one: one word.
-pub const AT_ONCE: &[Step] = &[Step { first: 0, end: SITE, value: Value::New }];
-
-/// The same where no thread runs: nothing else is needed.
-pub const ALL_STAND: &[Step] = AT_ONCE;
-
-/// The same by way of a breakpoint. Nothing needs it, but it's what a debugger would do.
+/// Between an idle site and an armed one, by way of a breakpoint. Nothing needs it, but it's what a debugger would do.
 pub const BY_BREAKPOINT: &[Step] = &[
     Step { first: 0, end: SITE, value: Value::Trap(&BREAKPOINT) },
     Step { first: 0, end: SITE, value: Value::New },
@@ -236,19 +228,6 @@ pub fn idle(_site: u64, _target: u64) -> Option<[u8; SITE]> {
 #[must_use]
 pub fn kernel_armed(site: u64, target: u64) -> Option<[u8; SITE]> {
     branch(0x9400_0000, site, target)
-}
-
-/// Is the area at the start of some code one instruction? Here it always is, and no thread can be inside it.
-#[must_use]
-pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
-    length == SITE
-}
-
-/// Where a thread goes on that ran into the breakpoint of [`BY_BREAKPOINT`] at `site`: after it, as if the site were
-/// idle.
-#[must_use]
-pub fn behind_trap(site: u64, length: usize) -> u64 {
-    site.wrapping_add(length as u64)
 }
 
 /// The stub at `address` of a site with its record at `record`, whose body begins at `body`. It loads the record's

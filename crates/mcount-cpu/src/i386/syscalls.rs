@@ -1,10 +1,10 @@
 //! i386: system calls, the clock, the thread pointer.
 #![expect(unsafe_code, reason = "instructions")]
 
-use core::arch::{asm, global_asm};
+use core::arch::global_asm;
 
-pub use crate::machine::add;
 use crate::machine::{abort, numbers, reads, touch_stack};
+pub use crate::machine::{add, time_stamp as ticks};
 
 // `mmap` is `mmap2`, which counts pages.
 numbers!(
@@ -66,16 +66,6 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     // SAFETY: the caller promises that this system call may be made with these arguments.
     let result = unsafe { mcount_system_call(words.as_ptr()) };
     if result >= ERRORS { i64::from(result.cast_signed()) } else { i64::from(result) }
-}
-
-/// The processor's clock.
-#[must_use]
-#[inline]
-pub fn ticks() -> u64 {
-    let (low, high): (u32, u32);
-    // SAFETY: reads the time stamp counter.
-    unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack)) };
-    u64::from(high) << 32 | u64::from(low)
 }
 
 reads!(

@@ -16,6 +16,7 @@ pub use self::library::{ByWord, First, ImportedWords, LibraryCalls, Taken, Unbou
 pub use self::registers::{
     ClockTrap, FunctionCall, GeneralRegisters, Roles, StackWord, SystemCallWord,
 };
+pub(crate) use self::signals::put;
 pub use self::signals::{SignalFrame, SignalFrames, VectorState};
 pub use self::system_calls::SystemCalls;
 

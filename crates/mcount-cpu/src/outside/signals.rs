@@ -25,6 +25,15 @@ pub struct SignalFrame {
     pub back: Option<u64>,
 }
 
+/// Writes each of `pieces` into `frame`, at its offset there. What is outside isn't written.
+pub(crate) fn put(frame: &mut [u8], pieces: &[(usize, &[u8])]) {
+    for (place, piece) in pieces {
+        if let Some(room) = frame.get_mut(*place..place + piece.len()) {
+            room.copy_from_slice(piece);
+        }
+    }
+}
+
 /// How the frames of signals are on a processor (`struct rt_sigframe`).
 #[derive(Debug, Clone, Copy)]
 pub struct SignalFrames {

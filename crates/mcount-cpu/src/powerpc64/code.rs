@@ -22,11 +22,9 @@
 //!
 //! [`Code`]: crate::engine::Code
 
-use crate::engine::{Step, Value};
+use crate::engine::Step;
 pub use crate::hook::{Position, Unusable};
-
-/// Bytes of a site.
-pub const SITE: usize = 4;
+pub use crate::one_word::{ALL_STAND, AT_ONCE, SITE, behind_trap, is_one_instruction};
 
 /// Why a site with NOPs can't be armed, for people.
 pub const TOO_SMALL: &str = "the NOPs are before the global entry, where calls in the module don't come by; \
@@ -42,13 +40,7 @@ const NOP_WORD: u32 = 0x6000_0000;
 /// `trap`.
 pub const BREAKPOINT: [u8; SITE] = 0x7fe0_0008_u32.to_le_bytes();
 
-/// Between an idle site and an armed one: one word.
-pub const AT_ONCE: &[Step] = &[Step { first: 0, end: SITE, value: Value::New }];
-
-/// The same where no thread runs: nothing else is needed.
-pub const ALL_STAND: &[Step] = AT_ONCE;
-
-/// `trap` isn't of the patch class, so a breakpoint would be worse.
+/// Between an idle site and an armed one: `trap` isn't of the patch class, so a breakpoint would be worse.
 pub const BY_BREAKPOINT: &[Step] = AT_ONCE;
 
 /// Bytes of a stub of [`record_stub`].
@@ -166,18 +158,6 @@ pub fn idle(_site: u64, _target: u64) -> Option<[u8; SITE]> {
     Some(NOP)
 }
 
-/// Is the area at the start of some code one instruction? Here it always is, and no thread can be inside it.
-#[must_use]
-pub fn is_one_instruction(_code: &[u8], length: usize) -> bool {
-    length == SITE
-}
-
-/// Where a thread goes on that ran into a breakpoint at `site`: after it, as if the site were idle.
-#[must_use]
-pub fn behind_trap(site: u64, length: usize) -> u64 {
-    site.wrapping_add(length as u64)
-}
-
 /// The stub of a site with its record at `record`. It loads the record's address into `r0` and jumps to the address that the
 /// record has `enter` bytes behind its start, by `r12`, as routines expect. Both registers mean nothing at a hook.
 #[must_use]
@@ -214,6 +194,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Value;
     use std::vec::Vec;
 
     const TOC: [u32; 2] = [0x3c4c_0002, 0x3842_7670];

@@ -1,7 +1,7 @@
 //! 64-bit PowerPC: the frame of a signal (`struct rt_sigframe`, `<asm/sigcontext.h>`), as a handler finds it above its stack pointer: 128 bytes
 //! of a frame for what the handler stores in its caller's, and then `ucontext_t`.
 
-use crate::outside::{SignalFrame, SignalFrames, VectorState};
+use crate::outside::{SignalFrame, SignalFrames, VectorState, put};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -71,8 +71,8 @@ fn write(at: u64, registers: &[u64], blocked: u64, state: &VectorState) -> Vec<u
     let vectors = usize::try_from(room - at).unwrap_or(ROOM);
     let more = |kind| state.more.iter().find(|(found, _)| *found == kind);
     let more = |kind| more(kind).map(|(_, bytes)| bytes.as_slice()).unwrap_or_default();
-    for (place, piece) in [
-        (0, stack.to_le_bytes().as_slice()),
+    let pieces: &[(usize, &[u8])] = &[
+        (0, &stack.to_le_bytes()),
         (CONTEXT + 24, &NO_STACK.to_le_bytes()),
         (MASK, &blocked.to_le_bytes()),
         (REGISTERS, &words),
@@ -80,11 +80,8 @@ fn write(at: u64, registers: &[u64], blocked: u64, state: &VectorState) -> Vec<u
         (ADDRESS, &room.to_le_bytes()),
         (vectors, more(VMX)),
         (vectors + VECTORS, more(VSX)),
-    ] {
-        if let Some(room) = bytes.get_mut(place..place + piece.len()) {
-            room.copy_from_slice(piece);
-        }
-    }
+    ];
+    put(&mut bytes, pieces);
     bytes
 }
 

@@ -1,7 +1,7 @@
 //! RISC-V: the frame of a signal (`struct rt_sigframe`, `<asm/sigcontext.h>`): `siginfo_t`, then `ucontext_t`. After the general registers
 //! are those for floating-point numbers, and then a head that says whether there are more registers: here it says that there are none.
 
-use crate::outside::{SignalFrame, SignalFrames, VectorState};
+use crate::outside::{SignalFrame, SignalFrames, VectorState, put};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -55,16 +55,13 @@ fn write(_at: u64, registers: &[u64], blocked: u64, state: &VectorState) -> Vec<
     let mut bytes = vec![0; HEAD + 8];
     let words: Vec<u8> = registers.iter().flat_map(|word| word.to_le_bytes()).collect();
     let numbers = state.bytes.get(..STATE).unwrap_or(&state.bytes);
-    for (place, piece) in [
-        (CONTEXT + 24, NO_STACK.to_le_bytes().as_slice()),
+    let pieces: &[(usize, &[u8])] = &[
+        (CONTEXT + 24, &NO_STACK.to_le_bytes()),
         (MASK, &blocked.to_le_bytes()),
         (REGISTERS, &words),
         (NUMBERS, numbers),
-    ] {
-        if let Some(room) = bytes.get_mut(place..place + piece.len()) {
-            room.copy_from_slice(piece);
-        }
-    }
+    ];
+    put(&mut bytes, pieces);
     bytes
 }
 

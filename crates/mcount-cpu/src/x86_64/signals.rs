@@ -1,7 +1,7 @@
 //! x86-64: the frame of a signal (`struct rt_sigframe`): its own return address, then `ucontext_t`. Vector registers are as XSAVE has them
 //! (`<asm/sigcontext.h>`).
 
-use crate::outside::{SignalFrame, SignalFrames, VectorState};
+use crate::outside::{SignalFrame, SignalFrames, VectorState, put};
 use alloc::vec::Vec;
 
 /// How they are.
@@ -81,15 +81,12 @@ fn write(at: u64, registers: &[u64], blocked: u64, state: &VectorState) -> Vec<u
     let size = u32::try_from(state.len()).unwrap_or(0);
     let says = [BEGIN.to_le_bytes(), (size + 4).to_le_bytes()].concat();
     let says = [says.as_slice(), &known.to_le_bytes(), &size.to_le_bytes(), &[0; 28]].concat();
-    for (place, piece) in [
-        (STATE_POINTER, (at + room as u64).to_le_bytes().as_slice()),
+    let pieces: &[(usize, &[u8])] = &[
+        (STATE_POINTER, &(at + room as u64).to_le_bytes()),
         (MASK, &blocked.to_le_bytes()),
         (room + SAYS, &says),
-    ] {
-        if let Some(room) = bytes.get_mut(place..place + piece.len()) {
-            room.copy_from_slice(piece);
-        }
-    }
+    ];
+    put(&mut bytes, pieces);
     bytes.extend_from_slice(&END.to_le_bytes());
     bytes
 }

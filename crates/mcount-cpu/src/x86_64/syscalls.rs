@@ -2,6 +2,7 @@
 
 use core::arch::asm;
 
+pub use crate::machine::time_stamp as ticks;
 use crate::machine::{abort, numbers, reads, touch_stack};
 
 numbers!(
@@ -25,17 +26,6 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
             in("r10") r10, in("r8") r8, in("r9") r9, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     result
-}
-
-/// The processor's clock.
-#[expect(unsafe_code, reason = "an instruction")]
-#[must_use]
-#[inline]
-pub fn ticks() -> u64 {
-    let (low, high): (u32, u32);
-    // SAFETY: reads the time stamp counter.
-    unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack)) };
-    u64::from(high) << 32 | u64::from(low)
 }
 
 reads!(

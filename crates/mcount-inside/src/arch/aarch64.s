@@ -229,19 +229,11 @@ mcount_inside_return:
 // Behind all else: a conditional branch reaches 32 KiB at least, and they have more.
     PADS mcount_inside_personality
 
-// What a program calls for a marker: it has a hook, as compilers make one.
-    .globl mcount_mark
-    .hidden mcount_mark
-    .type mcount_mark, %function
-    .balign 16
-mcount_mark:
+// What a program calls for a marker: see mark.s.
+    MARK_BEGINS
     .cfi_startproc
     nop
     nop
     b {mark}
     .cfi_endproc
-    .size mcount_mark, . - mcount_mark
-    .section __patchable_function_entries, "awo", %progbits, .text
-    .balign 8
-    .quad mcount_mark
-    .text
+    MARK_ENDS 0, 8

@@ -6,7 +6,7 @@ mod stop;
 
 pub(crate) use super::usual::{fetch_anew_everywhere, late_return};
 use crate::error::Result;
-use crate::record::{Call, Record, Vector, flags};
+use crate::record::{Call, Record};
 use iced_x86::{Code, Decoder, DecoderOptions};
 use mcount_cpu::here::syscalls::call;
 pub(crate) use mcount_cpu::i386::code;
@@ -24,9 +24,8 @@ unsafe extern "C" {
 pub(crate) static VECTORS: AtomicU32 = AtomicU32::new(0);
 /// Bytes that XSAVE needs for the state of `i386.s`; 0: it can't be used.
 pub(crate) static AREA: AtomicU32 = AtomicU32::new(0);
-/// How `i386.s` says that it has used XSAVE.
-const BY_XSAVE: u64 = 3;
-const BY_FXSAVE: u64 = 4;
+/// How many vector registers calls of handlers show: `%xmm0` to this.
+pub(super) const SHOWN: usize = 8;
 
 /// Between an idle site and an armed one, while threads run.
 pub(crate) use code::BY_ONE_BYTE as AT_ONCE;
@@ -83,50 +82,12 @@ fn processor_leaf(leaf: u32, part: u32) -> [u32; 3] {
     [low, high, third]
 }
 
-/// Lets handlers see vector registers, if they have asked for them.
-///
-/// # Safety
-///
-/// `call` is one of the assembly's.
-pub(crate) unsafe fn show_vectors(call: &mut Call, wanted: u32) {
-    /// In the area of FXSAVE and XSAVE: where `%xmm0` is, what is in use, and the upper halves of `%ymm`.
-    const LOW: usize = 160;
-    const IN_USE: usize = 512;
-    const HIGH: usize = 576;
-    const BOTH: u32 = 6;
-    call.vectors = std::ptr::null_mut();
-    call.vectors_high = std::ptr::null_mut();
-    let saved = call.saved & 0xffff_ffff;
-    if wanted & flags::VECTORS == 0 || ![BY_XSAVE, BY_FXSAVE].contains(&saved) {
-        return;
-    }
-    // SAFETY: the caller's: the area has these parts.
-    unsafe {
-        call.vectors = call.area.wrapping_add(LOW / size_of::<Vector>());
-        if saved == BY_XSAVE {
-            // What isn't in use is zero, and used from now on.
-            let in_use = call.area.wrapping_add(IN_USE / size_of::<Vector>()).cast::<u32>();
-            let enabled = processor_state();
-            if *in_use & 2 == 0 {
-                call.vectors.write_bytes(0, 8);
-            }
-            if enabled & 4 != 0 {
-                call.vectors_high = call.area.wrapping_add(HIGH / size_of::<Vector>());
-                if *in_use & 4 == 0 {
-                    call.vectors_high.write_bytes(0, 8);
-                }
-            }
-            *in_use |= BOTH & enabled;
-        }
-    }
-}
-
 /// The state that the system lets XSAVE save.
-fn processor_state() -> u32 {
+pub(super) fn processor_state() -> usize {
     let low: u32;
     // SAFETY: XSAVE is there, so XGETBV is.
     unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _, options(nomem, nostack)) };
-    low
+    low as usize
 }
 
 /// How many bytes of its arguments a function takes off the stack, and one; 0 if its code doesn't say: it may end with a jump.

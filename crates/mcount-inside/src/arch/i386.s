@@ -598,18 +598,10 @@
     ret
     FINISH mcount_inside_personality
 
-# What a program calls for a marker: it has a hook, as compilers make one.
-    .globl mcount_mark
-    .hidden mcount_mark
-    .type mcount_mark, @function
-    .balign 16
-mcount_mark:
+# What a program calls for a marker: see mark.s.
+    MARK_BEGINS
     .cfi_startproc
     .byte 0x0f, 0x1f, 0x44, 0x00, 0x00
     jmp {mark}
     .cfi_endproc
-    .size mcount_mark, . - mcount_mark
-    .section __patchable_function_entries, "awo", @progbits, .text
-    .balign 4
-    .long mcount_mark
-    .text
+    MARK_ENDS 0, 4

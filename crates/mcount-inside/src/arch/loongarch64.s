@@ -495,19 +495,11 @@ mcount_inside_traced_return:
 
     PADS mcount_inside_personality
 
-// What a program calls for a marker: it has a hook, as compilers make one.
-    .globl mcount_mark
-    .hidden mcount_mark
-    .type mcount_mark, %function
-    .balign 16
-mcount_mark:
+// What a program calls for a marker: see mark.s.
+    MARK_BEGINS
     .cfi_startproc
     nop
     nop
     tail36 $t3, {mark}
     .cfi_endproc
-    .size mcount_mark, . - mcount_mark
-    .section __patchable_function_entries, "awo", %progbits, .text
-    .balign 8
-    .quad mcount_mark
-    .text
+    MARK_ENDS 0, 8

@@ -13,6 +13,8 @@ mod first;
 mod here;
 mod routines;
 mod usual;
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+mod xsave;
 
 /// The answer to an exception that passes through a watched call, where it isn't stopped there.
 #[cfg(not(target_arch = "s390x"))]
@@ -45,3 +47,5 @@ pub(crate) fn wants_one_thread(_: &code::Area) -> Option<&'static str> {
 pub(crate) use first::*;
 pub(crate) use here::*;
 pub(crate) use routines::*;
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+pub(crate) use xsave::show_vectors;

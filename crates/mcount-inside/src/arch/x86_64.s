@@ -276,6 +276,19 @@
     movq CALL_R10(%rbx), %r10
     .endm
 
+# A call that a handler makes: %r11 is its record, and the flags say whether it's traced.
+    .macro MISSED_CALL
+    movq CALL_RECORD(%rbx), %r11
+    MISS
+    testl $FLAG_TRACED, RECORD_FLAGS(%r11)
+    RESTORE_GENERAL
+    movq -8(%rbp), %rbx
+    .cfi_restore %rbx
+    leave
+    .cfi_def_cfa %rsp, 8
+    .cfi_restore %rbp
+    .endm
+
     .text
 
 # Nobody is shown this call. %r11 is the record.
@@ -337,15 +350,7 @@ mcount_inside_enter:
     .cfi_def_cfa %rbp, 16
     .cfi_offset %rbp, -16
     .cfi_offset %rbx, -24
-20: movq CALL_RECORD(%rbx), %r11
-    MISS
-    testl $FLAG_TRACED, RECORD_FLAGS(%r11)
-    RESTORE_GENERAL
-    movq -8(%rbp), %rbx
-    .cfi_restore %rbx
-    leave
-    .cfi_def_cfa %rsp, 8
-    .cfi_restore %rbp
+20: MISSED_CALL
     jnz mcount_inside_enter_traced
     jmp *RECORD_BODY(%r11)
     .cfi_endproc
@@ -491,15 +496,7 @@ mcount_inside_enter_late:
     .cfi_offset %rip, -8
     .cfi_offset %rbp, -16
     .cfi_offset %rbx, -24
-20: movq CALL_RECORD(%rbx), %r11
-    MISS
-    testl $FLAG_TRACED, RECORD_FLAGS(%r11)
-    RESTORE_GENERAL
-    movq -8(%rbp), %rbx
-    .cfi_restore %rbx
-    leave
-    .cfi_def_cfa %rsp, 8
-    .cfi_restore %rbp
+20: MISSED_CALL
     leaq 8(%rsp), %rsp          # not addq: flags
     .cfi_def_cfa_offset 0
     .cfi_undefined %rip
@@ -593,19 +590,10 @@ mcount_pg_return:
     EXIT_BODY 1, 0
     FINISH mcount_inside_traced_late
 
-# What a program calls for a marker: it has a hook, as compilers make one.
-    .text
-    .globl mcount_mark
-    .hidden mcount_mark
-    .type mcount_mark, @function
-    .balign 16
-mcount_mark:
+# What a program calls for a marker: see mark.s.
+    MARK_BEGINS
     .cfi_startproc
     .byte 0x0f, 0x1f, 0x44, 0x00, 0x00
     jmp {mark}
     .cfi_endproc
-    .size mcount_mark, . - mcount_mark
-    .section __patchable_function_entries, "awo", @progbits, .text
-    .balign 8
-    .quad mcount_mark
-    .text
+    MARK_ENDS 0, 8

@@ -1,13 +1,17 @@
 //! Arm, and exceptions there: a personality routine unwinds a frame itself (Exception Handling ABI for the Arm Architecture, 9), so that
 //! of watched calls says where they were made, and exceptions needn't be stopped there.
 
-use crate::agent::{self, Program, Return, slow_exit};
-use crate::arch::{late_return, return_address, return_to};
+#[path = "late.rs"]
+mod late;
+
+use crate::agent::{Program, slow_exit};
+use crate::arch::{return_address, return_to};
 use crate::c::mcount_live_mark;
 use crate::frames::{self, TABLE};
 use crate::record::{Call, Record, action};
 use crate::unwinders;
 use crate::watch::{self, MISSED, left, passed};
+use late::traced_late as traced;
 use mcount_cpu::here::abi::PAD_SIZE;
 use mcount_recorder::pad_table::PAD_PAGES;
 use mcount_recorder::pads;
@@ -30,23 +34,6 @@ unsafe extern "C" fn entered(call: *mut Call) {
         watch::entered(call);
         if (*call).action == action::CALL {
             return_to(&*call, return_address());
-        }
-    }
-}
-
-/// A function is entered whose calls are traced, and that has no handlers.
-///
-/// # Safety
-///
-/// Called by the entry routines only.
-unsafe extern "C" fn traced(call: *mut Call) {
-    // SAFETY: the routine has made the call; records are never freed.
-    unsafe {
-        let call = &*call;
-        match agent::trace(call.stack, call.return_address, (*call.record).id) {
-            Return::Stub => return_to(call, late_return()),
-            Return::Pad(pad) => return_to(call, pad),
-            Return::AsBefore => {}
         }
     }
 }
@@ -87,6 +74,7 @@ unsafe extern "C" fn personality(state: u32, _: u32, context: u32, caller: u32) 
 
 global_asm!(
     include_str!(concat!(env!("MCOUNT_CPU"), "/macros/pads.s")),
+    include_str!("../arch/mark.s"),
     include_str!("../arch/arm.s"),
     include_str!("../arch/thread.s"),
     traced = sym traced,

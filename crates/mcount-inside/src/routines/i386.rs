@@ -1,15 +1,15 @@
 //! i386. Functions may take their arguments off the stack (`ret $4`), so where a watched function has returned to, its slot is
 //! somewhere below the stack pointer.
 
-use crate::agent::{self, Return, slow_exit};
-use crate::arch::{AREA, VECTORS, late_return, return_address, return_to};
+#[path = "late.rs"]
+mod late;
+
+use crate::arch::{AREA, VECTORS, return_address, return_to};
 use crate::c::mcount_live_mark;
 use crate::frames::{self, TABLE};
 use crate::record::{Call, Record, action};
-use crate::watch::{self, MISSED, left, personality, unwound};
-use mcount_cpu::here::abi::PAD_SIZE;
-use mcount_recorder::pad_table::PAD_PAGES;
-use std::arch::global_asm;
+use crate::watch::{self, personality, unwound};
+use late::traced_late as traced;
 use std::ffi::c_char;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::Acquire;
@@ -49,23 +49,6 @@ unsafe fn leave_out(call: &mut Call) {
         let caller = (call.stack as *const u32).read_volatile();
         (last as *mut u32).write_volatile(caller);
         call.target = last;
-    }
-}
-
-/// A function is entered whose calls are traced, and that has no handlers.
-///
-/// # Safety
-///
-/// Called by the entry routines only.
-unsafe extern "C" fn traced(call: *mut Call) {
-    // SAFETY: the routine has made the call; records are never freed.
-    unsafe {
-        let call = &*call;
-        match agent::trace(call.stack, call.return_address, (*call.record).id) {
-            Return::Stub => return_to(call, late_return()),
-            Return::Pad(pad) => return_to(call, pad),
-            Return::AsBefore => {}
-        }
     }
 }
 
@@ -129,7 +112,7 @@ fn slots_from(first: u64) -> impl Iterator<Item = u64> {
 /// The slot of the call that has just returned to an address: `first`, if its function took no arguments off the stack; else it's
 /// further down. 0: there's none.
 ///
-/// There may be what `longjmp` has left, where arguments are now. But only the slot still has where it returned to, unless a signal
+/// There may be what `longjmp` has where arguments are now. But only the slot still has where it returned to, unless a signal
 /// came just then.
 fn slot_below(first: u64, returns_to: u32) -> u64 {
     let slots = || slots_from(first).filter(|slot| frames::caller(*slot) != 0);
@@ -148,26 +131,18 @@ unsafe extern "C" fn mark(text: *const c_char) {
     unsafe { mcount_live_mark(text) };
 }
 
-global_asm!(
-    include_str!(concat!(env!("MCOUNT_CPU"), "/macros/routine.s")),
-    include_str!(concat!(env!("MCOUNT_CPU"), "/macros/pads.s")),
-    include_str!("../arch/i386.s"),
-    include_str!("../arch/thread.s"),
+assembly!(
+    "../arch/i386.s";
     traced = sym traced,
-    slow_exit = sym slow_exit,
     returned = sym returned,
     entered = sym entered,
     entered_late = sym watch::entered_late,
-    left = sym left,
-    missed = sym MISSED,
     unwound = sym unwound,
     personality = sym personality,
     area = sym AREA,
     vectors = sym VECTORS,
     table = sym TABLE,
     mark = sym mark,
-    pad_pages = const PAD_PAGES,
-    pad_size = const PAD_SIZE,
     returned_to_pad = sym returned_to_pad,
     put_back = sym put_back,
     call_stack = const offset_of!(Call, stack),

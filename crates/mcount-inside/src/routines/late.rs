@@ -1,10 +1,10 @@
-//! Processors that have the caller's address in a register.
+//! What is called where a traced function begins, and only the call can tell where it returns to.
 
 use crate::agent::{self, Return};
 use crate::arch::{late_return, return_to};
 use crate::record::Call;
 
-/// A function is entered whose calls are traced, and whose hook is behind its prologue.
+/// A function is entered whose calls are traced, and that has no handlers.
 ///
 /// # Safety
 ///
