@@ -12,7 +12,7 @@ use self::served::{Server, Serving};
 use crate::{Result, apt, files, programs};
 use lexopt::{Arg, ValueExt as _};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -205,9 +205,9 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     }
     apt::install(&apt::missing(&PACKAGES).unwrap_or_default())?;
     println!(
-        "| program | functions called | intervals | hold the truth | overlap of calls | speed while sampled |"
+        "| program | functions called | intervals | hold the truth | overlap of calls | calls of functions left out | speed while sampled |"
     );
-    println!("|---|--:|--:|--:|--:|--:|");
+    println!("|---|--:|--:|--:|--:|--:|--:|");
     let mut all = Outcome::default();
     for program in PROGRAMS {
         if names.is_empty() || names.iter().any(|name| name == program.name) {
@@ -228,8 +228,10 @@ struct Outcome {
     functions: usize,
     intervals: f64,
     held: f64,
-    /// Of each round: the part of all calls that both agree on, and turns in a second as a part of those before and after.
+    /// Of each round: the part of all calls that both agree on, without functions that were left out; what part of calls these have; and turns in
+    /// a second as a part of those before and after.
     overlaps: Vec<f64>,
+    left_out: Vec<f64>,
     speeds: Vec<f64>,
     is_verbose: bool,
 }
@@ -237,11 +239,12 @@ struct Outcome {
 impl Outcome {
     fn row(&self, name: &str) -> String {
         format!(
-            "| {name} | {} | {} | {:.1} % | {:.1} % | {:.3} |",
+            "| {name} | {} | {} | {:.1} % | {:.1} % | {:.1} % | {:.3} |",
             self.functions,
             self.intervals,
             self.held / self.intervals * 100.0,
             median(&self.overlaps) * 100.0,
+            median(&self.left_out) * 100.0,
             median(&self.speeds),
         )
     }
@@ -281,6 +284,9 @@ impl Outcome {
     ) -> Result<()> {
         let rows: Vec<Value> =
             lines.lines().map(serde_json::from_str).collect::<std::result::Result<_, _>>()?;
+        let (left_out, rows): (Vec<Value>, Vec<Value>) =
+            rows.into_iter().partition(|row| row.get("left_out").is_some());
+        let left_out: BTreeSet<Function> = left_out.iter().map(function).collect();
         let number = |row: &Value, name: &str| row.get(name).and_then(Value::as_f64);
         let first = rows.first().ok_or("no function was called")?;
         let times = number(first, "start").zip(number(first, "seconds"));
@@ -310,7 +316,11 @@ impl Outcome {
             }
             *sampled.entry(function).or_default() += value;
         }
-        let (all, all_sampled) = (truth.values().sum::<f64>(), sampled.values().sum::<f64>());
+        let (without, known): (Vec<_>, Vec<_>) =
+            truth.iter().partition(|(function, _)| left_out.contains(function));
+        let sum = |calls: &[(&Function, &f64)]| calls.iter().map(|(_, calls)| **calls).sum::<f64>();
+        let (all, all_sampled) = (sum(&known), sampled.values().sum::<f64>());
+        self.left_out.push(sum(&without) / (all + sum(&without)));
         let common = sampled.iter().map(|(function, calls)| {
             (calls / all_sampled).min(truth.get(function).copied().unwrap_or(0.0) / all)
         });

@@ -25,6 +25,11 @@ impl LeftOut {
         self.functions.contains(&function)
     }
 
+    /// All of them.
+    pub(super) fn functions(&self) -> impl Iterator<Item = u32> {
+        self.functions.iter().copied()
+    }
+
     /// These are, too.
     pub(super) fn add(&mut self, functions: &[u32], cost: f64) {
         self.functions.extend(functions);

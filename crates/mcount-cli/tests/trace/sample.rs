@@ -113,7 +113,10 @@ fn near_the_truth(arguments: &[&str], options: &[&str]) -> Result<(), String> {
 pub(crate) fn row(lines: &str, function: &str) -> Result<Value, String> {
     let rows = lines.lines().map(|line| serde_json::from_str(line).map_err(text));
     let rows: Vec<Value> = rows.collect::<Result<_, String>>()?;
-    let is_it = |row: &Value| row.get("function").and_then(Value::as_str) == Some(function);
+    let is_it = |row: &Value| {
+        row.get("function").and_then(Value::as_str) == Some(function)
+            && row.get("left_out").is_none()
+    };
     rows.into_iter().find(is_it).ok_or_else(|| format!("no {function} in {lines}"))
 }
 

@@ -112,6 +112,8 @@ pub struct Comparison {
     pub traces: [usize; 2],
     /// How many of them are slower as a whole than others of their side.
     pub disturbed: usize,
+    /// How many functions can't be compared, because all samples of a side left them out.
+    pub left_out: usize,
     /// How many functions were compared.
     pub functions: usize,
     /// The differences, that with the greatest effect first; or all functions.

@@ -181,7 +181,14 @@ fn summary(comparison: &Comparison, rule: &Rule) -> String {
         0 => String::new(),
         some => format!(" ({some} slower as a whole)"),
     };
-    format!("{found}: {traces}{disturbed}{}", noise.unwrap_or_default())
+    let left_out = match comparison.left_out {
+        0 => String::new(),
+        some => {
+            let functions = counted(some, "function was", "functions were");
+            format!("; {functions} left out of the samples of a side, so nothing is said of them")
+        }
+    };
+    format!("{found}: {traces}{disturbed}{}{left_out}", noise.unwrap_or_default())
 }
 
 /// A row for programs.

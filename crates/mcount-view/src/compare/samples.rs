@@ -7,8 +7,9 @@
 use super::measure::module_name;
 use super::statistics::{equal_odds, limit, median};
 use super::{By, Change, Comparison, Key, Kind, Row, Rule, finish};
+use crate::sample::table::is_left_out;
 use serde_json::Value;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The odds that an interval of a sample lacks the truth.
 const ODDS: f64 = 0.05;
@@ -41,6 +42,8 @@ struct Known {
 pub struct Sampled {
     seconds: f64,
     functions: HashMap<Key, Known>,
+    /// Functions of which it says nothing, as hooks of theirs would have cost too much.
+    left_out: HashSet<Key>,
 }
 
 impl Sampled {
@@ -54,7 +57,7 @@ impl Sampled {
             let [rate, time] = estimates.map(|(value, error)| Estimate { value, error });
             (Key { name, module: String::new() }, Known { rate, time, windows })
         };
-        Self { seconds, functions: rows.map(known).collect() }
+        Self { seconds, functions: rows.map(known).collect(), left_out: HashSet::new() }
     }
 }
 
@@ -78,14 +81,18 @@ pub fn samples(bytes: &[u8]) -> Result<Vec<Sampled>, String> {
     for (at, line) in lines.filter(|(_, line)| !line.is_empty()) {
         let wrong = |what: &str| format!("line {}: {what}", at + 1);
         let line: Value = serde_json::from_slice(line).map_err(|_| wrong("isn't JSON"))?;
-        let (key, known) =
-            function(&line).ok_or_else(|| wrong("isn't a function of mcount sample"))?;
+        let key = key(&line).ok_or_else(|| wrong(OTHER))?;
         let name = format!("{:?} {:?}", line.get("start"), line.get("process"));
         if found.last().is_none_or(|(last, _)| *last != name) {
             found.push((name, Sampled::default()));
         }
         let Some((_, sampled)) = found.last_mut() else { continue };
         sampled.seconds = number(&line, "seconds").ok_or_else(|| wrong("has no seconds"))?;
+        if is_left_out(&line) {
+            sampled.left_out.insert(key);
+            continue;
+        }
+        let known = known(&line).ok_or_else(|| wrong(OTHER))?;
         let place = sampled.functions.entry(key).or_default();
         // Static functions of several files may have one name.
         *place = sum(&[(1.0, *place), (1.0, known)], 1.0);
@@ -97,20 +104,28 @@ fn number(line: &Value, name: &str) -> Option<f64> {
     line.get(name)?.as_f64().filter(|number| (0.0..MOST).contains(number))
 }
 
-fn function(line: &Value) -> Option<(Key, Known)> {
+/// What a line isn't that lacks something.
+const OTHER: &str = "isn't a function of mcount sample";
+
+/// The function of a line.
+fn key(line: &Value) -> Option<Key> {
     let text = |name: &str| line.get(name)?.as_str();
+    let (program, path) = (text("program")?, text("module")?);
+    let module = if path == program { String::new() } else { module_name(path.as_bytes()) };
+    Some(Key { name: text("function")?.to_owned(), module })
+}
+
+/// What a line says of it.
+fn known(line: &Value) -> Option<Known> {
     let estimate = |name: &str| {
         let error = number(line, &format!("{name}_error"));
         Some(Estimate { value: number(line, name)?, error })
     };
-    let (program, path) = (text("program")?, text("module")?);
-    let module = if path == program { String::new() } else { module_name(path.as_bytes()) };
-    let known = Known {
+    Some(Known {
         rate: estimate("calls_per_second")?,
         time: estimate("mean_ns")?,
         windows: line.get("windows")?.as_u64()?,
-    };
-    Some((Key { name: text("function")?.to_owned(), module }, known))
+    })
 }
 
 /// Several of one function, each for so many seconds: rates for `seconds` together, and times of a call.
@@ -137,10 +152,16 @@ fn sum(each: &[(f64, Known)], seconds: f64) -> Known {
     Known { rate: estimate(calls, rate, seconds), time: estimate(time, mean, calls), ..all }
 }
 
+/// The samples of a side that say something of a function, if only that it had no calls.
+fn saying<'s>(samples: &'s [Sampled], key: &Key) -> impl Iterator<Item = &'s Sampled> + Clone {
+    samples.iter().filter(|sample| !sample.left_out.contains(key))
+}
+
 /// What a side's samples say of a function together.
 fn side(samples: &[Sampled], key: &Key) -> Option<Known> {
-    let seconds = samples.iter().map(|sample| sample.seconds).sum();
-    let each = samples.iter().filter_map(|one| Some((one.seconds, *one.functions.get(key)?)));
+    let samples = saying(samples, key);
+    let seconds = samples.clone().map(|sample| sample.seconds).sum();
+    let each = samples.filter_map(|one| Some((one.seconds, *one.functions.get(key)?)));
     let each: Vec<(f64, Known)> = each.collect();
     (!each.is_empty()).then(|| sum(&each, seconds))
 }
@@ -148,8 +169,13 @@ fn side(samples: &[Sampled], key: &Key) -> Option<Known> {
 /// Compares two sides, each with at least one sample.
 #[must_use]
 pub fn compare_samples(old: &[Sampled], new: &[Sampled], rule: &Rule) -> Comparison {
+    let all = || old.iter().chain(new);
+    let is_known = |key: &Key| [old, new].iter().all(|side| saying(side, key).next().is_some());
     let keys: BTreeSet<&Key> =
-        old.iter().chain(new).flat_map(|sample| sample.functions.keys()).collect();
+        all().flat_map(|sample| sample.functions.keys()).filter(|key| is_known(key)).collect();
+    let left_out: BTreeSet<&Key> =
+        all().flat_map(|sample| &sample.left_out).filter(|key| !is_known(key)).collect();
+    let left_out = left_out.len();
     let has_times = rule.by != By::Calls;
     let odds = equal_odds(keys.len() * if has_times { 2 } else { 1 });
     let rows = keys.into_iter().map(|key| {
@@ -172,7 +198,14 @@ pub fn compare_samples(old: &[Sampled], new: &[Sampled], rule: &Rule) -> Compari
     let noise = (!noise.is_empty()).then(|| median(&noise));
     let kind = Kind::Samples;
     finish(
-        Comparison { traces: [old.len(), new.len()], rows, noise, kind, ..Comparison::default() },
+        Comparison {
+            traces: [old.len(), new.len()],
+            rows,
+            noise,
+            kind,
+            left_out,
+            ..Comparison::default()
+        },
         rule,
     )
 }
@@ -261,6 +294,30 @@ mod tests {
         assert_eq!(words(&two, &one, By::Calls).pop().unwrap(), ("g".to_owned(), vec!["gone"]));
         let rare = one.clone() + &line("g", 1.0, [1.0, 0.9, 200.0, 10.0]);
         assert_eq!(words(&rare, &one, By::Calls).pop().unwrap(), ("g".to_owned(), vec![]));
+    }
+
+    /// A function that was left out may have been called as often as ever.
+    #[test]
+    fn what_was_left_out_is_not_gone() {
+        let one = line("f", 1.0, [1000.0, 50.0, 200.0, 10.0]);
+        let two = one.clone() + &line("g", 1.0, [1000.0, 50.0, 200.0, 10.0]);
+        let line_of_g = json!({
+            "start": 1.0, "seconds": 10.0, "program": "/p", "process": 7, "module": "/p",
+            "function": "g", "left_out": true, "calls_per_second": null,
+        });
+        let without = format!("{one}{line_of_g}\n");
+        for (old, new) in [(&two, &without), (&without, &two), (&without, &without)] {
+            let read = |text: &str| samples(text.as_bytes()).unwrap();
+            let compared = compare_samples(&read(old), &read(new), &rule(By::Calls));
+            let names: Vec<&str> = compared.rows.iter().map(|row| row.key.name.as_str()).collect();
+            assert_eq!((names, compared.left_out), (vec!["f"], 1));
+        }
+        // Another sample of that side has it.
+        let other = two.replace("\"start\":1.0", "\"start\":5.0");
+        let read = samples(format!("{without}{other}").as_bytes()).unwrap();
+        let compared = compare_samples(&read, &samples(two.as_bytes()).unwrap(), &rule(By::Calls));
+        assert_eq!((compared.rows.len(), compared.left_out, compared.differences), (2, 0, 0));
+        assert!(is_sample(format!("{line_of_g}\n").as_bytes()));
     }
 
     /// Periods of one program, one after the other: rates are means, and intervals get narrower.

@@ -41,7 +41,7 @@ pub struct Rows {
     pub rows: u64,
 }
 
-/// The rows in JSON lines.
+/// The rows in JSON lines. Functions that were left out of the sample have none.
 ///
 /// # Errors
 ///
@@ -53,6 +53,9 @@ pub fn rows(bytes: &[u8]) -> Result<Rows, String> {
     for (at, line) in lines.filter(|(_, line)| !line.is_empty()) {
         let wrong = |what: &str| format!("line {}: {what}", at + 1);
         let line: Value = serde_json::from_slice(line).map_err(|_| wrong("isn't JSON"))?;
+        if is_left_out(&line) {
+            continue;
+        }
         for (field, column) in FIELDS.iter().zip(&mut all.columns) {
             let value = line.get(field.name).filter(|value| !value.is_null());
             add(field, column, value, &mut all.texts)
@@ -61,6 +64,12 @@ pub fn rows(bytes: &[u8]) -> Result<Rows, String> {
         all.rows += 1;
     }
     Ok(all)
+}
+
+/// Does this line only say that its function was left out of the sample? Nothing is known of its calls.
+#[must_use]
+pub fn is_left_out(line: &Value) -> bool {
+    line.get("left_out").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// Adds the value of a row; nothing if it isn't of the column's kind.
@@ -108,7 +117,9 @@ mod tests {
 
     #[test]
     fn a_line_is_a_row() {
-        let text = format!("{}\n\n{}\n", line(), line());
+        let left_out =
+            serde_json::json!({"function": "g", "left_out": true, "calls_per_second": null});
+        let text = format!("{}\n\n{}\n{left_out}\n", line(), line());
         let read = rows(text.as_bytes()).unwrap();
         assert_eq!(read.rows, 2);
         for (field, column) in FIELDS.iter().zip(&read.columns) {
