@@ -14,7 +14,7 @@ pub(crate) mod statistics;
 
 pub use measure::{By, Functions, Key, Measured, measure};
 pub use print::{ComparisonFormat, print};
-pub use samples::{Sampled, compare_samples, is_sample, samples};
+pub use samples::{Sampled, compare_samples, is_left_out, is_sample, samples};
 
 use disturbed::Levels;
 use measure::{SHARES, VIEWS};

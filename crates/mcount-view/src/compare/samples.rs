@@ -7,7 +7,6 @@
 use super::measure::module_name;
 use super::statistics::{equal_odds, limit, median};
 use super::{By, Change, Comparison, Key, Kind, Row, Rule, finish};
-use crate::sample::table::is_left_out;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -102,6 +101,12 @@ pub fn samples(bytes: &[u8]) -> Result<Vec<Sampled>, String> {
 
 fn number(line: &Value, name: &str) -> Option<f64> {
     line.get(name)?.as_f64().filter(|number| (0.0..MOST).contains(number))
+}
+
+/// Does this line only say that its function was left out of the sample? Nothing is known of its calls.
+#[must_use]
+pub fn is_left_out(line: &Value) -> bool {
+    line.get("left_out").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// What a line isn't that lacks something.

@@ -1,5 +1,6 @@
 //! Samples as a table: its columns, and its rows from the JSON lines that `mcount sample` writes.
 
+use crate::compare::is_left_out;
 use crate::parquet::{Column, Field, Kind, Texts};
 use serde_json::Value;
 
@@ -64,12 +65,6 @@ pub fn rows(bytes: &[u8]) -> Result<Rows, String> {
         all.rows += 1;
     }
     Ok(all)
-}
-
-/// Does this line only say that its function was left out of the sample? Nothing is known of its calls.
-#[must_use]
-pub fn is_left_out(line: &Value) -> bool {
-    line.get("left_out").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// Adds the value of a row; nothing if it isn't of the column's kind.
