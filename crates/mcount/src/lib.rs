@@ -70,7 +70,6 @@ mod late;
 mod names;
 mod nop;
 mod options;
-mod order;
 mod pattern;
 mod policy;
 mod record;

@@ -106,7 +106,7 @@ impl<'d> Verb<'d> for ReadSymbols {
         let sections = (0u32..).zip(view.sections());
         let sections = sections.map(|(index, header)| DebugSection {
             name: view.section_name(index).to_vec(),
-            header,
+            header: *header,
         });
         let all = symbols.iter().filter(|_| self.is_merged);
         let known =

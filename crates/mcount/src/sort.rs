@@ -202,11 +202,11 @@ impl ImageTable {
         let mut table = Self { address, offset, values, relocations: Vec::new(), packed: None };
         for (index, header) in (0u32..).zip(view.sections()) {
             if header.is_relocations() {
-                table.add_relocations(view, index, &header, &target.loader)?;
+                table.add_relocations(view, index, header, &target.loader)?;
             } else if header.kind == elf::SHT_RELR.0
-                && loaded::packed(view, &header).iter().any(|at| table.slot(view, *at).is_some())
+                && loaded::packed(view, header).iter().any(|at| table.slot(view, *at).is_some())
             {
-                table.packed = Some(header);
+                table.packed = Some(*header);
             }
         }
         Ok(Some(table))

@@ -35,6 +35,7 @@ pub unsafe fn call(number: u64, arguments: [u64; 6]) -> i64 {
     if result >= ERRORS { i64::from(result.cast_signed()) } else { i64::from(result) }
 }
 
+#[expect(unsafe_code, reason = "a function of the C library")]
 unsafe extern "C" {
     /// The C library's, which needs no system call. Only a library has one; there's no agent for this processor.
     fn clock_gettime(clock: i32, time: *mut [i32; 2]) -> i32;

@@ -32,6 +32,7 @@ pub(super) fn tables(
     let name = patchable::SECTION.as_bytes();
     let lists = (0u32..).zip(target.view.sections());
     let lists = lists.filter(|(index, _)| target.view.is_called(*index, name));
+    let lists = lists.map(|(index, list)| (index, *list));
     for (_, header) in lists.chain(patchable::other_lists_of_image(target)) {
         let range = (header.address, header.size);
         if header.has_bytes() && Some(range) != main {
@@ -174,11 +175,11 @@ fn relocated(view: &View<'_>) -> Result<Vec<u64>> {
     let mut places = Vec::new();
     for (index, header) in (0u32..).zip(view.sections()).filter(|(_, header)| header.is_loaded()) {
         if header.has_relocations() {
-            let list = Relocations::read(view, index, &header)?;
+            let list = Relocations::read(view, index, header)?;
             let real = list.iter().filter(|relocation| relocation.kind != 0);
             places.extend(real.map(|relocation| relocation.offset));
         } else if header.kind == elf::SHT_RELR.0 {
-            places.extend(loaded::packed(view, &header));
+            places.extend(loaded::packed(view, header));
         }
     }
     places.sort_unstable();

@@ -127,7 +127,7 @@ fn each(view: &View<'_>, loader: &Loader<'_>, found: &mut dyn FnMut(u64, Stored)
         if header.flags & elf::SHF_ALLOC.0 == 0 || !header.has_relocations() {
             continue;
         }
-        let Ok(list) = Relocations::read(view, index, &header) else { continue };
+        let Ok(list) = Relocations::read(view, index, header) else { continue };
         for relocation in list.iter() {
             let Some(base) = loader.base(&relocation, header.link) else { continue };
             match relocation.addend {
@@ -151,7 +151,7 @@ fn each(view: &View<'_>, loader: &Loader<'_>, found: &mut dyn FnMut(u64, Stored)
 pub(crate) fn check(view: &View<'_>) -> Result<()> {
     for (index, header) in (0u32..).zip(view.sections()) {
         if header.is_packed_for_android() {
-            Relocations::read(view, index, &header)?;
+            Relocations::read(view, index, header)?;
         }
     }
     Ok(())

@@ -143,15 +143,17 @@ struct FirstHeader {
     /// `e_shstrndx`, or what the first section has instead. `None` if it's malformed.
     names: Option<u32>,
     has_mips64el_info: bool,
-    /// Where the ELF header is loaded.
-    address: Option<u64>,
+    /// Where the ELF header is loaded, if it is; an error if the program headers can't be read.
+    address: std::result::Result<Option<u64>, ()>,
 }
 
 impl FirstHeader {
     fn decode<Elf: FileHeader>(header: &Elf, endian: Elf::Endian, data: &[u8]) -> Self {
-        let segments = header.program_headers(endian, data).unwrap_or_default();
-        let first = segments.iter().find(|segment| {
-            segment.p_type(endian) == elf::PT_LOAD && segment.p_offset(endian).into() == 0
+        let address = header.program_headers(endian, data).map(|segments| {
+            let first = segments.iter().find(|segment| {
+                segment.p_type(endian) == elf::PT_LOAD && segment.p_offset(endian).into() == 0
+            });
+            first.map(|segment| segment.p_vaddr(endian).into())
         });
         Self {
             machine: header.e_machine(endian).0,
@@ -160,7 +162,7 @@ impl FirstHeader {
             section_headers: header.e_shoff(endian).into(),
             names: header.shstrndx(endian, data).ok(),
             has_mips64el_info: header.is_mips64el(endian),
-            address: first.map(|segment| segment.p_vaddr(endian).into()),
+            address: address.map_err(|_| ()),
         }
     }
 }
@@ -324,8 +326,8 @@ impl<'d> View<'d> {
     }
 
     /// All section headers, in order.
-    pub(crate) fn sections(&self) -> impl Iterator<Item = Section> + use<'_, 'd> {
-        self.headers.iter().copied()
+    pub(crate) fn sections(&self) -> std::slice::Iter<'_, Section> {
+        self.headers.iter()
     }
 
     /// Section `index`.
@@ -435,7 +437,7 @@ impl<'d> View<'d> {
         let mut starts: Vec<_> =
             sections.map(|(index, section)| (section.address, index)).collect();
         // If several start at one address, the first one counts, so it comes last.
-        crate::order::by_key(&mut starts, |(start, index)| (*start, std::cmp::Reverse(*index)));
+        starts.sort_by_key(|(start, index)| (*start, std::cmp::Reverse(*index)));
         starts
     }
 
@@ -444,7 +446,7 @@ impl<'d> View<'d> {
         let mut end = self.header_size() as u64;
         let headers = self.header.section_headers;
         end = end.max(headers.saturating_add(self.raw_section_headers().len() as u64));
-        for section in self.sections().filter(Section::has_bytes) {
+        for section in self.sections().filter(|section| section.has_bytes()) {
             end = end.max(section.offset.saturating_add(section.size));
         }
         end
@@ -472,7 +474,11 @@ impl<'d> View<'d> {
     }
 
     /// Where the ELF header is loaded, if it is.
-    pub(crate) fn header_address(&self) -> Option<u64> {
+    ///
+    /// # Errors
+    ///
+    /// The program headers can't be read.
+    pub(crate) fn header_address(&self) -> std::result::Result<Option<u64>, ()> {
         self.header.address
     }
 }

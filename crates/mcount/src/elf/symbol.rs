@@ -91,7 +91,7 @@ impl<'d> Symbols<'d> {
             let kind = ErrorKind::Malformed("a second symbol table");
             return Err(view.section_error(second, kind));
         }
-        let entries: SymbolTable<'d> = view.table(index, &section)?;
+        let entries: SymbolTable<'d> = view.table(index, section)?;
         let count = by_class!(&entries, list => list.len());
         let strings = view.string_table(section.link)?;
         // The null symbol is local, so a table that isn't empty has at least one local symbol.
@@ -103,7 +103,7 @@ impl<'d> Symbols<'d> {
         let extended = (0u32..)
             .zip(view.sections())
             .find(|(_, s)| s.kind == elf::SHT_SYMTAB_SHNDX.0 && s.link == index)
-            .map(|(at, s)| (at, view.bytes_of(&s)));
+            .map(|(at, s)| (at, view.bytes_of(s)));
         Ok(Some(Self {
             endian: view.endian,
             section: index,

@@ -76,7 +76,7 @@ fn writes(
             continue;
         }
         // What can't be read is REL, whose addends are in the table.
-        let Ok(list) = Relocations::read(view, index, &header) else { continue };
+        let Ok(list) = Relocations::read(view, index, header) else { continue };
         for relocation in list.iter() {
             if !(address..end).contains(&relocation.offset) {
                 continue;

@@ -154,12 +154,12 @@ const EHDR_START: &str = "__ehdr_start";
 /// or the first symbol of all.
 fn anchor(target: &Target<'_, '_>) -> Option<Anchor> {
     let view = target.view;
-    if let Some(address) = view.header_address() {
+    if let Some(address) = view.header_address().ok()? {
         return Some(Anchor { symbol: EHDR_START.to_owned(), address });
     }
     let symbols = target.symbols.as_ref()?;
     let mut known = symbols.called(&[b"_stext", b"_text", b"_start", b"__start"]);
-    crate::order::by_key(&mut known, |(index, name)| (*name, *index));
+    known.sort_by_key(|(index, name)| (*name, *index));
     let known = known.iter().filter_map(|(index, _)| symbols.get(*index)).find(is_global);
     let symbol = known.or_else(|| {
         let all = symbols.iter().map(|(_, symbol)| symbol);

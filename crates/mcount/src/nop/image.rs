@@ -144,14 +144,14 @@ fn relocations(view: &View<'_>, ranges: &[(u64, u64)]) -> Result<Vec<Write>> {
         if !header.is_relocations() {
             continue;
         }
-        for relocation in Relocations::read(view, index, &header)?.iter() {
+        for relocation in Relocations::read(view, index, header)?.iter() {
             let after = ranges.partition_point(|range| range.0 <= relocation.offset);
             let range = after.checked_sub(1).and_then(|at| ranges.get(at));
             if range.is_none_or(|range| relocation.offset >= range.1) {
                 continue;
             }
             if header.flags & elf::SHF_ALLOC.0 != 0 {
-                dynamic.push((header, relocation.index));
+                dynamic.push((*header, relocation.index));
             } else {
                 let entry = header.offset + u64::from(relocation.index) * header.entry_size;
                 let word = usize::try_from(view.word()).unwrap_or(8);

@@ -58,7 +58,7 @@ impl Bare {
         let mut best: Option<(usize, Self)> = None;
         for section in view.sections().filter(|s| s.is_loaded() && s.has_bytes() && !s.is_code()) {
             left = left.checked_sub(section.size)?;
-            let Some(run) = search.longest(&section) else { continue };
+            let Some(run) = search.longest(section) else { continue };
             if best.as_ref().is_none_or(|(length, _)| run.length > *length) {
                 let address = section.address.wrapping_add(run.start as u64 * view.word());
                 let size = run.length as u64 * view.word();
@@ -84,7 +84,7 @@ impl<'t, 'v, 'd> Search<'t, 'v, 'd> {
         let view = target.view;
         let mut code = BTreeMap::new();
         for (index, section) in (0u32..).zip(view.sections()).filter(|(_, s)| s.is_code()) {
-            code.insert(section.address, (index, section, target.code(index).ok()?));
+            code.insert(section.address, (index, *section, target.code(index).ok()?));
         }
         let changes = Changes::read(view, &target.loader);
         Some(Self { target, decode: target.arch.decode?, code, changes })

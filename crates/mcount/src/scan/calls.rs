@@ -42,8 +42,7 @@ pub(crate) fn hooks(target: &Target<'_, '_>, symbols: &Symbols<'_>, extra: &[Str
     let known = target.arch.hooks.iter().copied();
     let mut names = Vec::new();
     for name in known.chain(extra.iter().map(String::as_str)) {
-        let mut with_nul = name.as_bytes().to_vec();
-        with_nul.push(0);
+        let with_nul = [name.as_bytes(), &[0]].concat();
         // A name may be the tail of another: `mcount` inside `_mcount`.
         let places = find_all(strings, &with_nul).into_iter();
         names.extend(places.filter_map(|at| u32::try_from(at).ok()));
@@ -126,7 +125,7 @@ pub(crate) fn find_by(
             found.places.truncate(before.1);
             let mut references = Vec::new();
             relocations.of_symbols(&hooks, &mut |reference| references.push(reference));
-            crate::order::by_key(&mut references, |reference| reference.offset);
+            references.sort_by_key(|reference| reference.offset);
             calls = SectionCalls::new(target, section, only_places)?;
             for reference in references {
                 calls.add(reference, &mut found);

@@ -102,7 +102,7 @@ impl<'d> FunctionIndex<'d> {
             }
         }
         for list in &mut sections {
-            crate::order::by_key(list, |function| (function.start, function.rank));
+            list.sort_by_key(|function| (function.start, function.rank));
             list.dedup_by(|later, first| {
                 let is_same = later.start == first.start;
                 if is_same {
@@ -363,7 +363,7 @@ fn descriptors(target: &Target<'_, '_>, symbols: &Symbols<'_>) -> Result<Descrip
             continue;
         }
         found.section = Some(header.info);
-        for relocation in target.relocations(index, &header)?.iter() {
+        for relocation in target.relocations(index, header)?.iter() {
             let is_address = Some(relocation.kind) == target.arch.address(view.word());
             let symbol = symbols.get(relocation.symbol).filter(|_| is_address);
             let Some((section, value)) = symbol.and_then(|s| Some((s.section?, s.value))) else {

@@ -230,7 +230,7 @@ impl<'v, 'd> Target<'v, 'd> {
                 let target = self.view.section(section.info);
                 let target = target.map_err(|_| self.view.section_error(index, kind))?;
                 if target.is_code() && section.size != 0 {
-                    found.push((index, section, section.info));
+                    found.push((index, *section, section.info));
                 }
             } else if section.kind == object::elf::SHT_CREL.0 {
                 let kind = ErrorKind::Unsupported("CREL relocations");
@@ -252,7 +252,7 @@ impl<'v, 'd> Target<'v, 'd> {
             if section.kind != object::elf::SHT_GROUP.0 {
                 continue;
             }
-            let body = view.bytes_of(&section);
+            let body = view.bytes_of(section);
             if !body.len().is_multiple_of(4) || body.is_empty() {
                 let kind = ErrorKind::Malformed("the size of the group is no multiple of 4");
                 return Err(view.section_error(index, kind));

@@ -52,7 +52,7 @@ pub(crate) fn other_lists(target: &Target<'_, '_>) -> Vec<(u32, Section)> {
             && is_of_code(section)
             && !is_known(*index)
     });
-    all.collect()
+    all.map(|(index, section)| (index, *section)).collect()
 }
 
 /// The lists of patchable entries of an image that have other names. Linkers keep the flags of their sections.

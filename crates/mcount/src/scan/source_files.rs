@@ -79,7 +79,7 @@ impl<'d> SourceFiles<'d> {
         }
         found.whole = found.files.len() == 1 && !target.is_image;
         for list in found.locals.values_mut() {
-            crate::order::by_key(list, |local| local.start);
+            list.sort_by_key(|local| local.start);
         }
         found
     }

@@ -44,7 +44,7 @@ pub(crate) fn sites<'d>(
     finder.by_table(&table, &mut found)?;
     let names = has_names.then_some(names.as_slice());
     let mut sites = named(target, functions, options, &found, names, &table);
-    crate::order::by_key(&mut sites, |site| site.address);
+    sites.sort_by_key(|site| site.address);
     let mut sources = Sources::new();
     for site in found.values() {
         *sources.entry(site.source).or_default() += 1;

@@ -33,7 +33,7 @@ pub(super) fn add_sites(
     }
     sites.retain(|site| !placed.contains_key(&(site.section_index, site.offset)));
     sites.extend(placed.into_values());
-    crate::order::by_key(sites, |site| (site.address, site.section_index, site.offset));
+    sites.sort_by_key(|site| (site.address, site.section_index, site.offset));
     Ok(())
 }
 

@@ -65,9 +65,10 @@ fn sections<'a>(
     target: &'a Target<'_, '_>,
     name: &'a [u8],
 ) -> impl Iterator<Item = (u32, Section)> + use<'a> {
-    (0u32..).zip(target.view.sections()).filter(move |(index, section)| {
+    let all = (0u32..).zip(target.view.sections()).filter(move |(index, section)| {
         section.has_bytes() && !section.is_relocations() && target.view.is_called(*index, name)
-    })
+    });
+    all.map(|(index, section)| (index, *section))
 }
 
 /// Does every word of `part` lead to NOPs in code?
@@ -90,7 +91,7 @@ pub(crate) fn parts(target: &Target<'_, '_>, name: &[u8]) -> Vec<Part> {
     let mut tables: Vec<_> = sections(target, name).collect();
     if is_list && !target.is_image {
         tables.extend(patchable::other_lists(target));
-        crate::order::by_key(&mut tables, |(index, _)| *index);
+        tables.sort_by_key(|(index, _)| *index);
     }
     let mut tables = tables.into_iter().peekable();
     if tables.peek().is_none() {
@@ -98,11 +99,11 @@ pub(crate) fn parts(target: &Target<'_, '_>, name: &[u8]) -> Vec<Part> {
     }
     let mut relocations: Vec<_> =
         (0u32..).zip(target.view.sections()).filter(|(_, s)| s.is_relocations()).collect();
-    crate::order::by_key(&mut relocations, |(_, header)| header.info);
+    relocations.sort_by_key(|(_, header)| header.info);
     let parts = tables.map(|(index, header)| {
         let start = relocations.partition_point(|(_, list)| list.info < index);
         let lists = relocations.iter().skip(start).take_while(|(_, list)| list.info == index);
-        Part { index, header, lists: lists.copied().collect(), is_list }
+        Part { index, header, lists: lists.map(|(at, list)| (*at, **list)).collect(), is_list }
     });
     let is_it =
         |part: &Part| target.view.is_called(part.index, name) || leads_to_nops(target, part);
@@ -178,6 +179,8 @@ fn resolve(
     slots: &mut [Entry],
 ) -> Result<()> {
     let word = target.view.word();
+    // Most entries refer to the same symbol as the one before.
+    let mut last: Option<(u32, Symbol)> = None;
     for relocation in relocations.iter() {
         let kind = relocation.kind & target.arch.type_mask;
         let is_address = Some(kind) == target.arch.address(word)
@@ -190,11 +193,15 @@ fn resolve(
             let kind = ErrorKind::Malformed("a relocation lies outside its section");
             return Err(target.view.offset_error(index, relocation.offset, kind));
         };
-        let symbols = target.symbols.as_ref();
-        let Some(symbol) = symbols.and_then(|symbols| symbols.get(relocation.symbol)) else {
+        let known = last.filter(|(known, _)| *known == relocation.symbol).or_else(|| {
+            let symbol = target.symbols.as_ref()?.get(relocation.symbol)?;
+            Some((relocation.symbol, symbol))
+        });
+        let Some((_, symbol)) = known else {
             let kind = ErrorKind::Malformed("symbol index out of range");
             return Err(target.view.offset_error(index, relocation.offset, kind));
         };
+        last = known;
         let in_section = sign_extend(slot.raw, word);
         let addend = match relocation.addend {
             Some(addend) if target.arch.addend_in_section => addend.wrapping_add(in_section),
@@ -215,7 +222,7 @@ fn resolve(
 /// Where an entry with this symbol and addend leads, if that is in a section of this file.
 pub(crate) fn place(target: &Target<'_, '_>, symbol: &Symbol, addend: i64) -> Option<(u32, u64)> {
     let isa_bit = u64::from(target.arch.isa_bit && symbol.is_function());
-    let section = symbol.section.filter(|index| target.view.section(*index).is_ok())?;
+    let section = symbol.section.filter(|index| *index < target.view.section_count())?;
     let offset = (symbol.value & !isa_bit).wrapping_add_signed(addend);
     Some((section, target.arch.entry(offset)))
 }

@@ -57,7 +57,7 @@ impl Split {
         let Some(mut entries) = entries.filter(|all| all.len() == relocations) else {
             return Ok(None);
         };
-        crate::order::by_key(&mut entries, |((section, _), _)| *section);
+        entries.sort_by_key(|((section, _), _)| *section);
         Ok(Some(Self { parts, entries }))
     }
 

@@ -67,7 +67,7 @@ impl<'d> Edit<'_, 'd> {
                 continue;
             }
             if section.is_relocations() {
-                self.renumber_relocations(index, &section, renumbering)?;
+                self.renumber_relocations(index, section, renumbering)?;
             } else if section.kind == elf::SHT_GROUP.0 && section.info >= first {
                 self.header(index)?.info = section.info.saturating_add(count);
             } else if section.kind == SHT_LLVM_ADDRSIG {

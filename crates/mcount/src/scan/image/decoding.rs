@@ -119,7 +119,7 @@ impl Finder<'_, '_, '_> {
             marks.push((address.wrapping_sub(section.header.address), *mark));
         }
         // If several are at one place, the last one counts.
-        crate::order::by_key(&mut marks, |mark| mark.0);
+        marks.sort_by_key(|mark| mark.0);
         let ends = marks.iter().skip(1).map(|mark| mark.0).chain([end]);
         let regions = marks.iter().zip(ends).filter_map(|((start, mark), next)| {
             Some(Region { start: *start, end: next.min(end), alternate: (*mark)?, step: None })
@@ -151,7 +151,7 @@ impl Sweep<'_, '_> {
         // If the helpers left anything.
         self.work(pieces, &next, &done);
         let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        crate::order::by_key(&mut done, |(at, _)| *at);
+        done.sort_by_key(|(at, _)| *at);
         done.into_iter().map(|(_, branches)| branches).collect()
     }
 
@@ -222,7 +222,7 @@ impl Sweep<'_, '_> {
                 candidates.extend(self.call(known, self.code.layout, section, at));
             }
         }
-        crate::order::by_key(&mut candidates, |branch| branch.start);
+        candidates.sort_by_key(|branch| branch.start);
         candidates.dedup_by_key(|branch| branch.start);
         let mut starts = self.functions.starts_from(section.index, region.start).peekable();
         let mut at = region.start;

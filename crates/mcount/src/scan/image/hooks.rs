@@ -112,7 +112,7 @@ impl<'d> Finder<'_, '_, 'd> {
             if !header.has_relocations() || header.link != dynamic.section {
                 continue;
             }
-            if let Ok(list) = Relocations::read(view, index, &header) {
+            if let Ok(list) = Relocations::read(view, index, header) {
                 list.of_symbols(&wanted, &mut |relocation| {
                     if let Some(hook) = named.get(&relocation.symbol) {
                         self.hooks.slots.insert(relocation.offset, *hook);

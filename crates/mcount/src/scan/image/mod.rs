@@ -81,7 +81,7 @@ impl<'t, 'v, 'd> Finder<'t, 'v, 'd> {
         let mut sections = Vec::new();
         for (index, header) in (0u32..).zip(target.view.sections()) {
             if header.is_code() {
-                sections.push(CodeSection { index, header, code: target.code(index)? });
+                sections.push(CodeSection { index, header: *header, code: target.code(index)? });
             }
         }
         let names = target.arch.hooks.iter().copied().chain(extra.iter().map(String::as_str));

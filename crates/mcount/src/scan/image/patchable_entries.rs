@@ -69,7 +69,9 @@ impl Finder<'_, '_, '_> {
         let name = patchable::SECTION.as_bytes();
         let lists = (0u32..).zip(view.sections());
         let lists = lists.filter(|(index, list)| list.has_bytes() && view.is_called(*index, name));
-        let lists = lists.chain(patchable::other_lists_of_image(self.target));
+        let lists = lists
+            .map(|(index, list)| (index, *list))
+            .chain(patchable::other_lists_of_image(self.target));
         let (lists, unloaded): (Vec<_>, Vec<_>) =
             lists.map(|(_, list)| list).partition(Section::is_loaded);
         // A linker script may keep the list for tools alone. Then the linker has filled it in, as it does with debug

@@ -41,7 +41,7 @@ impl<'d> Finder<'_, '_, 'd> {
                 && header.link == symbols.section;
             let section = self.code.position(header.info);
             let (Some(section), true) = (section, is_kept) else { continue };
-            Relocations::read(view, index, &header)?.of_symbols(&hooks, &mut |relocation| {
+            Relocations::read(view, index, header)?.of_symbols(&hooks, &mut |relocation| {
                 if let Ok(at) = hooks.binary_search(&relocation.symbol)
                     && let Some((_, hook)) = named.get(at)
                 {
@@ -51,7 +51,7 @@ impl<'d> Finder<'_, '_, 'd> {
         }
         // If several are at one place, the last one counts.
         places.reverse();
-        crate::order::by_key(&mut places, |(place, _)| *place);
+        places.sort_by_key(|(place, _)| *place);
         places.dedup_by_key(|(place, _)| *place);
         for ((section, address), (kind, hook)) in places {
             if !self.relocated_call(found, section, address) {
