@@ -357,7 +357,7 @@ fn the_libraries_for_c_have_no_command_line() {
 
 /// How far down each module of the library is; it may import what is as far down or further.
 const LEVELS: &[&[&str]] = &[
-    &["error", "site", "policy", "names", "helpers", "order", "options", "setters", "words"],
+    &["error", "site", "policy", "names", "helpers", "options", "setters", "words"],
     &["demangle", "pattern"],
     &["elf", "arch"],
     &["scan"],
