@@ -21,6 +21,8 @@ pub mod tiny_elf;
 #[cfg(feature = "harness")]
 pub mod tools;
 #[cfg(feature = "harness")]
+pub mod trace;
+#[cfg(feature = "harness")]
 pub mod trial;
 
 #[cfg(feature = "harness")]

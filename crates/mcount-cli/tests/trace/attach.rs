@@ -2,7 +2,6 @@
 //! that. The trace has exactly those calls, and the program's output and memory are as if nobody had been there.
 
 use crate::Test;
-use crate::reader::Trace;
 use crate::truth::{Room, as_given, kill_one, until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
@@ -15,6 +14,7 @@ use std::thread::sleep;
 use std::time::Duration;
 use testkit::sample::trials;
 use testkit::served::Served;
+use testkit::trace::Trace;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 

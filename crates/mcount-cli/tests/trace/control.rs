@@ -2,7 +2,6 @@
 
 use crate::Test;
 use crate::attach::{Attached, compare, text};
-use crate::reader::Trace;
 use crate::truth::Room;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use testkit::served::Served;
+use testkit::trace::Trace;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 

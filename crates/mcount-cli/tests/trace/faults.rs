@@ -2,7 +2,6 @@
 //! notice, and what was recorded is there.
 
 use crate::Test;
-use crate::reader::{Trace, word};
 use crate::truth::{Ended, Room, kill_group, kill_one, traced_process, tracer, until};
 use nix::sys::signal::Signal;
 use rustix::fs::{FlockOperation, flock};
@@ -11,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::Duration;
+use testkit::trace::{Trace, word};
 
 type Run = fn() -> Result<(), String>;
 

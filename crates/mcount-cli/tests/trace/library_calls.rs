@@ -3,12 +3,12 @@
 
 use crate::Test;
 use crate::programs::{PROGRAMS, Program, as_untraced, compiler};
-use crate::reader::Trace;
 use crate::truth::{Also, Room, same_with, tracer_with};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testkit::trace::Trace;
 
 const HOOKS: &[&str] = &["-O2", "-fno-builtin", "-fpatchable-function-entry=5"];
 const LIBRARY: &[&str] = &["-O2", "-fpatchable-function-entry=5", "-shared", "-fPIC"];

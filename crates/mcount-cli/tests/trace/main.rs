@@ -29,7 +29,6 @@ mod options;
 mod probes;
 mod probes_any;
 mod programs;
-mod reader;
 mod sample;
 mod sample_busy;
 mod sample_callers;

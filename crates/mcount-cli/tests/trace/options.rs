@@ -2,9 +2,9 @@
 //! how much of a trace is kept.
 
 use crate::Test;
-use crate::reader::Trace;
 use crate::truth::{Ended, Room, tracer_with};
 use std::process::Command;
+use testkit::trace::Trace;
 
 /// The calls of `options.c`.
 const ALL: &[(&str, u64)] = &[
@@ -306,7 +306,7 @@ fn ring(sizes: &[&str], source: &str) -> Result<(), String> {
         let ended = room.run("traced", &mut tracer_with(&["--ring", size], &program))?;
         let trace = room.trace("traced")?;
         let counted: u64 = room.counted("traced")?.values().sum();
-        let found = trace.all_counted(&room, "traced")?;
+        let found = all_counted(&trace, &room, "traced")?;
         let is_same = (ended.code, &ended.stdout) == (untraced.code, &untraced.stdout);
         if !is_same || trace.dropped == 0 || found == 0 || !trace.finished {
             return Err(format!("{size}: {ended:?}, {found} calls, {} dropped", trace.dropped));
@@ -388,10 +388,8 @@ fn refused() -> Result<(), String> {
     Ok(())
 }
 
-impl Trace {
-    /// How many calls of functions that count themselves it has.
-    fn all_counted(&self, room: &Room, name: &str) -> Result<u64, String> {
-        let counted = room.counted(name)?;
-        Ok(counted.keys().map(|(process, function)| self.count(*process, function)).sum())
-    }
+/// How many calls of functions that count themselves `trace` has.
+fn all_counted(trace: &Trace, room: &Room, name: &str) -> Result<u64, String> {
+    let counted = room.counted(name)?;
+    Ok(counted.keys().map(|(process, function)| trace.count(*process, function)).sum())
 }

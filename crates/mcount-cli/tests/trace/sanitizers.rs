@@ -6,12 +6,12 @@
 
 use crate::Test;
 use crate::attach::Attached;
-use crate::reader::Trace;
 use crate::truth::{Ended, Room, tracer};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use testkit::served::Served;
+use testkit::trace::Trace;
 
 const FLAGS: &[&str] = &["-O1", "-g", "-fpatchable-function-entry=5"];
 

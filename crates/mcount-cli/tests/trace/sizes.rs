@@ -2,7 +2,6 @@
 
 use crate::Test;
 use crate::attach::{Attached, worker};
-use crate::reader::Trace;
 use crate::truth::{Also, Room, kill_one, same_with, tracer_with, until};
 use mcount_trace::layout::header;
 use nix::sys::signal::Signal;
@@ -11,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use testkit::served::Served;
+use testkit::trace::Trace;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 

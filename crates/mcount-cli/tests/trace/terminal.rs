@@ -2,11 +2,11 @@
 
 use crate::Test;
 use crate::attach::{compare, text};
-use crate::reader::Trace;
 use crate::truth::{Room, until};
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use testkit::served::Served;
+use testkit::trace::Trace;
 
 pub(crate) fn tests() -> Vec<Test> {
     let rows = [

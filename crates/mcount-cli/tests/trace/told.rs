@@ -3,7 +3,6 @@
 
 use crate::Test;
 use crate::attach::{Attached, compare, text};
-use crate::reader::Trace;
 use crate::truth::{Room, kill_one, until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
@@ -11,6 +10,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::Command;
 use testkit::served::Served;
+use testkit::trace::Trace;
 
 /// What a test does.
 type Check = fn() -> Result<(), String>;

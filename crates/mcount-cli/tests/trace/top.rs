@@ -4,7 +4,6 @@
 use crate::Test;
 use crate::attach::text;
 use crate::attach_where::code_is_as_in_file;
-use crate::reader::Trace;
 use crate::terminal::Terminal;
 use crate::told::is_on;
 use crate::truth::{Room, kill_one, until};
@@ -15,6 +14,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 use testkit::served::Served;
+use testkit::trace::Trace;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
 

@@ -1,7 +1,6 @@
 //! Runs a program with and without tracing, and compares: what it prints, how it ends, and the calls in the
 //! trace with those that it counted.
 
-use crate::reader::Trace;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -13,6 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use testkit::elsewhere;
+use testkit::trace::Trace;
 
 /// How long a program may run, traced or not.
 const PATIENCE: Duration = Duration::from_secs(60);

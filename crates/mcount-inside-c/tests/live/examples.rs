@@ -73,7 +73,7 @@ fn phase() -> Result<(), String> {
     let room = Room::new()?;
     install(&room)?;
     commands(&room, "phase.c")?;
-    let trace = crate::reader::Trace::read(&room.path("phase.mcount"))?;
+    let trace = testkit::trace::Trace::read(&room.path("phase.mcount"))?;
     let counts = ["phase", "step", "mcount_mark"].map(|name| trace.count(0, name));
     if (counts, trace.dropped) == ([1, 1000, 1], 0) { Ok(()) } else { Err(format!("{counts:?}")) }
 }
@@ -110,7 +110,7 @@ fn rust() -> Result<(), String> {
     let symbols = run(Command::new("sh").args(["-c", "nm $0 | grep 6square"]).arg(&program))?;
     let mut names = symbols.lines().filter_map(|line| line.split(' ').nth(2));
     let square = names.next().ok_or(symbols.as_str())?;
-    let trace = crate::reader::Trace::read(&room.path("watch.mcount"))?;
+    let trace = testkit::trace::Trace::read(&room.path("watch.mcount"))?;
     if [square, "mcount_mark"].map(|name| trace.count(0, name)) == [1000, 1] {
         Ok(())
     } else {

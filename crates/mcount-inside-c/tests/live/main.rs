@@ -7,8 +7,6 @@ mod foreign;
 mod machine;
 mod marks;
 mod own;
-#[path = "../../../mcount-cli/tests/trace/reader.rs"]
-mod reader;
 mod traces;
 mod truth;
 

@@ -2,10 +2,10 @@
 
 use crate::Test;
 use crate::build::{FENTRY, Hooks, LINKS, Link, PATCHABLE, PG, Room, USUAL, sources};
-use crate::reader::Trace;
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
+use testkit::trace::Trace;
 
 pub(crate) fn tests() -> Vec<Test> {
     let fixed = LINKS.iter().find(|link| link.name == "static").copied().unwrap_or(USUAL);

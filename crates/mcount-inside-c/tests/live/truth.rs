@@ -2,11 +2,11 @@
 
 use crate::Test;
 use crate::build::{HOOKS, Hooks, LINKS, Link, PATCHABLE, Room, USUAL, sources};
-use crate::reader::Trace;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::sample::one_in;
+use testkit::trace::Trace;
 
 /// One of the programs in `tests/trace`.
 #[expect(clippy::struct_excessive_bools, reason = "a table")]

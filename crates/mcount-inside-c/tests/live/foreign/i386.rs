@@ -5,9 +5,9 @@ use crate::Test;
 use crate::build::{Hooks, Link, Room, sources};
 use crate::machine::I386;
 use crate::own::Stress;
-use crate::reader::Trace;
 use crate::truth::{COPIES, COPIES_THROW, Program, leaves, program};
 use std::sync::Arc;
+use testkit::trace::Trace;
 
 const FIVE: Hooks = hooks("patchable-5", &["-fpatchable-function-entry=5"]);
 const PROTECTED: Hooks =

@@ -15,12 +15,15 @@ type Begun = (u32, u32, u64, u64);
 
 /// What a trace says.
 #[derive(Debug, Default)]
-pub(crate) struct Trace {
+pub struct Trace {
     /// Functions by number, as in the symbol table.
     functions: HashMap<u32, String>,
+    /// The names of these that `__func__` has in them.
+    plain: HashMap<u32, String>,
     /// The processes, in the order in which they began.
-    pub(crate) processes: Vec<u32>,
-    pub(crate) notes: Vec<String>,
+    pub processes: Vec<u32>,
+    /// What happened: lost records, conditions that ended the trace.
+    pub notes: Vec<String>,
     /// The process of each thread number.
     owners: HashMap<u32, u32>,
     /// How often each function was called, by thread number.
@@ -30,9 +33,11 @@ pub(crate) struct Trace {
     /// Calls that ended, so that those are not taken for open as well.
     ended: HashSet<Begun>,
     /// Calls that were left behind or didn't end.
-    pub(crate) open: u64,
-    pub(crate) dropped: u64,
-    pub(crate) finished: bool,
+    pub open: u64,
+    /// Calls that there was no room for.
+    pub dropped: u64,
+    /// The writer ended it.
+    pub finished: bool,
 }
 
 /// Where one chunk is described and what it holds.
@@ -67,8 +72,12 @@ impl Order {
 
 impl Trace {
     /// Reads the trace at `path`.
-    pub(crate) fn read(path: &Path) -> Result<Self, String> {
-        let bytes = testkit::files::read(path)?;
+    ///
+    /// # Errors
+    ///
+    /// It can't be read, or isn't a trace.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let bytes = crate::files::read(path)?;
         if bytes.get(..8) != Some(b"\x89MCOUNT\n") {
             return Err("it doesn't begin as a trace".to_owned());
         }
@@ -93,25 +102,37 @@ impl Trace {
     }
 
     /// How often `function` was called in `process`; 0: in any. Clones that the compiler makes count as it.
-    pub(crate) fn count(&self, process: u32, function: &str) -> u64 {
-        let calls = self.called(process).filter(|(name, _)| plain_name(name) == function);
+    #[must_use]
+    pub fn count(&self, process: u32, function: &str) -> u64 {
+        let is_it = |id: &u32| self.plain.get(id).is_some_and(|name| name == function);
+        let calls = self.of(process).filter(|(id, _)| is_it(id));
         calls.map(|(_, count)| count).sum()
     }
 
     /// The functions that each thread of `process` called, and how often; 0: of any process.
-    pub(crate) fn called(&self, process: u32) -> impl Iterator<Item = (&str, u64)> {
+    pub fn called(&self, process: u32) -> impl Iterator<Item = (&str, u64)> {
+        self.of(process).filter_map(|(id, count)| Some((self.functions.get(&id)?.as_str(), count)))
+    }
+
+    /// The same by number.
+    fn of(&self, process: u32) -> impl Iterator<Item = (u32, u64)> {
         let is_its = move |thread: &u32| process == 0 || self.owners.get(thread) == Some(&process);
         let all = self.counts.iter().filter(move |((thread, _), _)| is_its(thread));
-        all.filter_map(|((_, id), count)| Some((self.functions.get(id)?.as_str(), *count)))
+        all.map(|((_, id), count)| (*id, *count))
     }
 
     /// How many calls there are.
-    pub(crate) fn total(&self) -> u64 {
+    #[must_use]
+    pub fn total(&self) -> u64 {
         self.counts.values().sum()
     }
 
     /// Of two calls of a thread, one is inside the other or they don't overlap.
-    pub(crate) fn check_nesting(&mut self) -> Result<(), String> {
+    ///
+    /// # Errors
+    ///
+    /// The first two that do overlap.
+    pub fn check_nesting(&mut self) -> Result<(), String> {
         for (thread, calls) in &mut self.returned {
             calls.sort_unstable_by_key(|(start, end)| (*start, u64::MAX - end));
             let mut around: Vec<(u64, u64)> = Vec::new();
@@ -194,8 +215,9 @@ impl Trace {
             match kind {
                 1 => self.processes.push(first),
                 6 => {
-                    let name = payload.get(24..).unwrap_or_default();
-                    self.functions.insert(first, String::from_utf8_lossy(name).into_owned());
+                    let name = String::from_utf8_lossy(payload.get(24..).unwrap_or_default());
+                    self.plain.insert(first, plain_name(&name));
+                    self.functions.insert(first, name.into_owned());
                 }
                 7 => self.notes.push(String::from_utf8_lossy(payload).into_owned()),
                 _ => {}
@@ -231,9 +253,13 @@ fn plain_name(symbol: &str) -> String {
     name.rsplit("::").next().unwrap_or_default().to_owned()
 }
 
-/// The eight bytes at `offset`, as far as they are there.
-pub(crate) fn word(bytes: &[u8], offset: usize) -> u64 {
+/// The eight bytes at `offset`, the lowest first, as far as they are there.
+#[must_use]
+pub fn word(bytes: &[u8], offset: usize) -> u64 {
     let rest = bytes.get(offset..).unwrap_or_default();
+    if let Some(whole) = rest.first_chunk() {
+        return u64::from_le_bytes(*whole);
+    }
     let shifted = |(place, byte): (usize, &u8)| u64::from(*byte) << (8 * place);
     rest.iter().take(8).enumerate().map(shifted).sum()
 }
