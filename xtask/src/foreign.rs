@@ -34,6 +34,9 @@ The tests `live` of mcount-inside-c use it:
 /// The processor of which `cargo lab machine` has a whole machine.
 const MACHINE: &str = "arm";
 
+/// The other processor that `mcount` itself traces programs on.
+const PROGRAM: &str = "aarch64";
+
 /// A processor that there is a library for.
 struct Foreign {
     name: &'static str,
@@ -44,7 +47,7 @@ struct Foreign {
     is_big_arm: bool,
     /// Its C library is of a newer Debian.
     is_newer: bool,
-    /// `cargo xtask test` builds the library, too.
+    /// `cargo xtask test` builds the library, too, or one of those that it draws lots for.
     is_usual: bool,
 }
 
@@ -154,14 +157,29 @@ fn usage() -> String {
     format!("{USAGE}  {}\n{REST}", names.join(", "))
 }
 
-/// Builds the libraries that `cargo xtask test` tests.
-pub(crate) fn build() -> Result<()> {
-    build_each(&ALL.iter().filter(|one| one.is_usual).collect::<Vec<_>>())
+/// Builds the libraries that `cargo xtask test` tests: all, or that of [`PROGRAM`] and of the other usual ones the one that `seed` chooses.
+/// Those of an earlier run are built again, or what is tested would be old.
+pub(crate) fn build(seed: Option<u64>) -> Result<()> {
+    let chosen: Vec<&Foreign> = usual(seed, |name| library(name).is_file());
+    let names: Vec<&str> = chosen.iter().map(|one| one.name).collect();
+    println!("== libmcount-live is tested on {}", names.join(", "));
+    build_each(&chosen)
+}
+
+fn usual(seed: Option<u64>, is_there: impl Fn(&str) -> bool) -> Vec<&'static Foreign> {
+    let mut others = ALL.iter().filter(|one| one.is_usual && one.name != PROGRAM);
+    let count = u64::try_from(others.clone().count()).unwrap_or(u64::MAX).max(1);
+    let lot =
+        seed.and_then(|seed| usize::try_from(seed % count).ok()).and_then(|at| others.nth(at));
+    let is_drawn = |name: &str| lot.is_none_or(|lot| lot.name == name);
+    let is_chosen =
+        |one: &&Foreign| one.name == PROGRAM || is_drawn(one.name) || is_there(one.name);
+    ALL.iter().filter(|one| one.is_usual).filter(is_chosen).collect()
 }
 
 /// Does `mcount` compile for the other processor that it traces programs on, if [`build`] got a compiler?
 pub(crate) fn check_program() -> Result<bool> {
-    let Some(foreign) = ALL.iter().find(|one| one.name == "aarch64") else { return Ok(true) };
+    let Some(foreign) = ALL.iter().find(|one| one.name == PROGRAM) else { return Ok(true) };
     if !library(foreign.name).is_file() {
         return Ok(true);
     }
@@ -256,4 +274,20 @@ fn test(chosen: &[&Foreign]) -> Result<bool> {
         is_well &= cargo.status()?.success();
     }
     Ok(is_well)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_usual_processor_has_a_seed() {
+        let names = |seed, is_there: fn(&str) -> bool| -> Vec<&str> {
+            usual(seed, is_there).iter().map(|one| one.name).collect()
+        };
+        assert_eq!(names(Some(4), |_| false), ["aarch64", "i386"]);
+        assert_eq!(names(Some(7), |_| false), ["aarch64", "s390x"]);
+        assert_eq!(names(Some(7), |_| true), ["aarch64", "i386", "s390x"]);
+        assert_eq!(names(None, |_| false), ["aarch64", "i386", "s390x"]);
+    }
 }

@@ -131,7 +131,8 @@ const AFTER: &[&[&str]] = &[
 const USAGE: &str = "\
 usage: cargo xtask test [OPTION…]
 
-Of many alike tests, only a part runs, another one each time. The seed that chooses is printed.
+Of many alike tests, only a part runs, another one each time, and of the processors that QEMU emulates
+not all have their turn. The seed that chooses is printed.
 
   --seed N  run that part: the seed of a run that failed
   --all     run all of them
@@ -154,7 +155,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     let begin = Instant::now();
     // Packages are unpacked one after the other, and nothing here needs them until the tests run.
     let (prepared, built) = thread::scope(|scope| {
-        let beside = scope.spawn(prepare);
+        let beside = scope.spawn(move || prepare(seed));
         let built = if cargo_all(BEFORE)? { run::build()? } else { None };
         let prepared = beside.join().map_err(|_| "installing packages ended too early")??;
         Result::Ok((prepared, built))
@@ -183,9 +184,9 @@ struct Prepared {
 }
 
 /// Installs packages, and builds what other processors need.
-fn prepare() -> Result<Prepared> {
+fn prepare(seed: Option<u64>) -> Result<Prepared> {
     let is_complete = install()?;
-    if let Err(error) = foreign::build() {
+    if let Err(error) = foreign::build(seed) {
         println!("== libmcount-live isn't tested on other processors: {error}");
     }
     if let Err(error) = bare::build() {
