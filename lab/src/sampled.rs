@@ -238,11 +238,15 @@ struct Outcome {
 
 impl Outcome {
     fn row(&self, name: &str) -> String {
+        let held = if self.intervals > 0.0 {
+            format!("{:.1} %", self.held / self.intervals * 100.0)
+        } else {
+            "-".to_owned()
+        };
         format!(
-            "| {name} | {} | {} | {:.1} % | {:.1} % | {:.1} % | {:.3} |",
+            "| {name} | {} | {} | {held} | {:.1} % | {:.1} % | {:.3} |",
             self.functions,
             self.intervals,
-            self.held / self.intervals * 100.0,
             median(&self.overlaps) * 100.0,
             median(&self.left_out) * 100.0,
             median(&self.speeds),
@@ -318,13 +322,20 @@ impl Outcome {
         }
         let (without, known): (Vec<_>, Vec<_>) =
             truth.iter().partition(|(function, _)| left_out.contains(function));
-        let sum = |calls: &[(&Function, &f64)]| calls.iter().map(|(_, calls)| **calls).sum::<f64>();
+        let sum = |calls: &[(&Function, &f64)]| calls.iter().fold(0.0, |sum, (_, calls)| sum + **calls);
         let (all, all_sampled) = (sum(&known), sampled.values().sum::<f64>());
         self.left_out.push(sum(&without) / (all + sum(&without)));
         let common = sampled.iter().map(|(function, calls)| {
             (calls / all_sampled).min(truth.get(function).copied().unwrap_or(0.0) / all)
         });
         self.overlaps.push(common.sum());
+        if self.is_verbose {
+            for (function, calls) in known {
+                let found = sampled.get(function).copied().unwrap_or(0.0) / all_sampled * 100.0;
+                let part = calls / all * 100.0;
+                eprintln!("{}: {found:.2} % of calls instead of {part:.2} %", function.0);
+            }
+        }
         Ok(())
     }
 }
