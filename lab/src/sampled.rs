@@ -322,7 +322,8 @@ impl Outcome {
         }
         let (without, known): (Vec<_>, Vec<_>) =
             truth.iter().partition(|(function, _)| left_out.contains(function));
-        let sum = |calls: &[(&Function, &f64)]| calls.iter().fold(0.0, |sum, (_, calls)| sum + **calls);
+        let sum =
+            |calls: &[(&Function, &f64)]| calls.iter().fold(0.0, |sum, (_, calls)| sum + **calls);
         let (all, all_sampled) = (sum(&known), sampled.values().sum::<f64>());
         self.left_out.push(sum(&without) / (all + sum(&without)));
         let common = sampled.iter().map(|(function, calls)| {
