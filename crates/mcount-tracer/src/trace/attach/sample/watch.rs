@@ -322,7 +322,7 @@ mod tests {
         // It's too early, unless there are far too many.
         assert!(watch.shed(1000.0).is_empty());
         watch.hurry();
-        assert_eq!(watch.shed(1000.0), BTreeMap::from([(1, 5000.0)]));
+        assert_eq!(watch.shed(1000.0), BTreeMap::from([(1, 50.0 / FLOOD.as_secs_f64())]));
         // That was one time.
         (0..50).for_each(|_| watch.saw(2));
         assert!(watch.shed(1000.0).is_empty());
