@@ -320,6 +320,17 @@ fn a_full_disk_and_a_broken_pipe() {
         );
         let _ = std::fs::remove_file(room.path("out"));
     }
+    // Its reader is gone before it begins.
+    let script = "set -o pipefail; { sleep 0.3; \"$0\" replay --format $1 t.mcount; } | true";
+    for format in ["pprof", "callgrind", "firefox", "chrome", "perfetto"] {
+        let outcome = room.run(Path::new("bash"), &["-c", script, MCOUNT, format]).unwrap();
+        let is_said = outcome.stderr == "mcount: standard output: Broken pipe\n";
+        assert!(outcome.code == Some(2) && is_said, "{format}: {outcome:?}");
+    }
+    for format in ["text", "jsonl", "csv", "folded"] {
+        let outcome = room.run(Path::new("bash"), &["-c", script, MCOUNT, format]).unwrap();
+        assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{format}: {outcome:?}");
+    }
 }
 
 /// Reads tables with DuckDB: how often each function was called, and its self time; and how many rows the other tables have.

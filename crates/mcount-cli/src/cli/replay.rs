@@ -15,7 +15,7 @@ use crate::words::size;
 use clap::{Args, ValueEnum, ValueHint};
 use mcount_trace::condition::Condition;
 use mcount_trace::{Trace, read};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// What `--help` says below the options.
@@ -272,9 +272,21 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
                 written.map_err(|error| about(path, error))
             }
             (CallFormat::Text, None) => show(trace, selection, manner, progress),
-            (_, None) => write(&mut io::stdout().lock()),
+            (format, None) => {
+                let mut out = io::stdout().lock();
+                let written = write(&mut out).and_then(|()| out.flush());
+                written.map_err(|error| cut_off(format, error))
+            }
         }
     })
+}
+
+/// Whoever reads lines may have enough of them, but a part of a profile is none.
+fn cut_off(format: CallFormat, error: io::Error) -> io::Error {
+    if format.is_lines() || error.kind() != io::ErrorKind::BrokenPipe {
+        return error;
+    }
+    io::Error::other(format!("standard output: {}", Failure::from(error)))
 }
 
 /// Prints text, in colours and through a pager on a terminal.

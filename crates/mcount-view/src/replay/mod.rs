@@ -89,6 +89,12 @@ impl CallFormat {
     pub fn is_folder(self) -> bool {
         matches!(self, Self::Parquet | Self::Uftrace)
     }
+
+    /// Is a part of it of use, as each line stands for itself?
+    #[must_use]
+    pub fn is_lines(self) -> bool {
+        matches!(self, Self::Text | Self::Jsonl | Self::Csv | Self::Folded)
+    }
 }
 
 /// How calls are printed.
