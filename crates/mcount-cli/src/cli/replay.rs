@@ -272,21 +272,23 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
                 written.map_err(|error| about(path, error))
             }
             (CallFormat::Text, None) => show(trace, selection, manner, progress),
-            (format, None) => {
-                let mut out = io::stdout().lock();
-                let written = write(&mut out).and_then(|()| out.flush());
-                written.map_err(|error| cut_off(format, error))
-            }
+            (format, None) => to_standard(format, write),
         }
     })
 }
 
-/// Whoever reads lines may have enough of them, but a part of a profile is none.
-fn cut_off(format: CallFormat, error: io::Error) -> io::Error {
-    if format.is_lines() || error.kind() != io::ErrorKind::BrokenPipe {
-        return error;
+/// Writes to standard output. Whoever reads lines may have enough of them, but a part of a profile is none.
+fn to_standard(
+    format: CallFormat,
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if !format.is_lines() && error.kind() == io::ErrorKind::BrokenPipe => {
+            Err(io::Error::other(format!("standard output: {}", Failure::from(error))))
+        }
+        written => written,
     }
-    io::Error::other(format!("standard output: {}", Failure::from(error)))
 }
 
 /// Prints text, in colours and through a pager on a terminal.
