@@ -131,8 +131,8 @@ const AFTER: &[&[&str]] = &[
 const USAGE: &str = "\
 usage: cargo xtask test [OPTION…]
 
-Of many alike tests, only a part runs, another one each time, and of the processors that QEMU emulates
-not all have their turn. The seed that chooses is printed.
+Of many alike tests, only a part runs, another one each time, on some of the processors that QEMU emulates.
+The seed that chooses is printed.
 
   --seed N  run that part: the seed of a run that failed
   --all     run all of them
