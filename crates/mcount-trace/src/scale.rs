@@ -23,23 +23,20 @@ impl Scale {
     #[inline]
     pub(crate) fn nanoseconds(self, ticks: u64) -> u64 {
         if self.reciprocal == 0 {
-            return self.without_reciprocal(ticks);
+            return self.by_division(ticks);
         }
-        // The product is too small by less than `ticks`, so the quotient is right, or, if that would carry, perhaps one too
-        // small.
+        // The product is too small by less than `ticks`, so the quotient is right unless that carries, which it rarely does.
         let product = u128::from(ticks) * u128::from(self.reciprocal);
         let quotient = u64::try_from(product >> 64).unwrap_or(u64::MAX);
         let low = u64::try_from(product & u128::from(u64::MAX)).unwrap_or(u64::MAX);
         if low.checked_add(ticks).is_some() {
             return quotient;
         }
-        let done = quotient.wrapping_mul(self.rate);
-        let rest = ticks.wrapping_mul(NANOSECONDS).wrapping_sub(done);
-        quotient + u64::from(rest >= self.rate)
+        self.by_division(ticks)
     }
 
     #[cold]
-    fn without_reciprocal(self, ticks: u64) -> u64 {
+    fn by_division(self, ticks: u64) -> u64 {
         if self.rate == 0 || self.rate == NANOSECONDS {
             return ticks;
         }
@@ -63,10 +60,11 @@ mod tests {
 
     #[test]
     fn as_by_division() {
-        let rates = [1, 24_000_000, 999_999_999, 1_000_000_001, 2_445_123_456, 1 << 40, u64::MAX];
+        let usual = [1, 24_000_000, 999_999_999, 1_000_000_001, 2_445_123_456, 1 << 40];
+        let absurd = [(1 << 63) - 1, 1 << 63, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
         let mut ticks = 1_u64;
         for step in 0..20_000_u64 {
-            for rate in rates {
+            for rate in usual.into_iter().chain(absurd) {
                 let exact = u128::from(ticks) * u128::from(NANOSECONDS) / u128::from(rate);
                 let exact = u64::try_from(exact).unwrap_or(u64::MAX);
                 let scale = Scale::new(rate);
