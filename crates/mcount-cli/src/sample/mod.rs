@@ -18,7 +18,7 @@ use crate::trace::attach::{self, Caller, IDLE_PROBE, Named, Observer, Opened, Pr
 use crate::words::{counted, printable};
 use clap::ValueEnum;
 use mcount_trace::{Ended, Trace};
-use mcount_view::sample::{Chance, Load, Row, Sample, Thinned, Window};
+use mcount_view::sample::{Chance, Load, Quiet, Row, Sample, Thinned, Window};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
@@ -263,6 +263,11 @@ impl Table {
 const MODULES: u32 = 1 << 24;
 
 /// The same, as estimates know it.
+fn quiet(quiet: attach::Quiet) -> Quiet {
+    let attach::Quiet { start, end, witnesses } = quiet;
+    Quiet { start, end, witnesses }
+}
+
 fn thinned(window: attach::Thinned) -> Thinned {
     let attach::Thinned { seed, halvings } = window;
     let has = |seed, halvings, function| attach::Thinned { seed, halvings }.has(function);
@@ -326,13 +331,14 @@ impl Observer for Table {
             chances: window.lots.iter().map(chance).collect(),
             thinned: window.thinned.map(thinned),
             likely: window.likely,
+            is_busy: window.is_busy,
+            quiet: window.quiet.map(quiet),
             load: Load { used: window.used, elapsed: window.elapsed },
         });
     }
 
     fn call(&mut self, call: &Ended, caller: Option<Caller>) {
-        let caller = caller.map(number_of).filter(|caller| !self.left_out.has(*caller));
-        self.sample.add(call, caller);
+        self.sample.add(call, caller.map(number_of));
         if let Some(slow) = &mut self.slow {
             slow.add(call);
         }

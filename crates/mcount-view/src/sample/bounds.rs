@@ -4,15 +4,15 @@
 //! times its denominator is taken away (Cochran 1977, Sampling Techniques, chapter 6), and Student's t gives the bound. If a few windows
 //! have most of what was seen, the spread is known no better than from these few, so they are what degrees of freedom are counted by (Kish 1965, Survey Sampling).
 
+use super::FEWEST;
 use super::batch::Batch;
 use super::durations::Durations;
 use super::load::{Recording, Slowed};
+use super::slowdown::Told;
 use super::{Cell, Chance, Estimate, Row, Weight, deviation, to_float};
 use crate::compare::statistics::limit;
 use std::sync::OnceLock;
 
-/// Fewer windows than these say too little of how windows differ.
-pub(super) const FEWEST: u64 = 12;
 /// One in twenty intervals lacks the truth.
 const ODDS: f64 = 0.05;
 
@@ -141,11 +141,11 @@ impl Sums {
     }
 
     /// The part of their threads' time that recording took when it was called, at its usual cost.
-    pub(super) fn slower(&self) -> Recording {
+    pub(super) fn slower(&self, told: Option<Told>) -> Recording {
         let calls = self.slower_calls.max(f64::MIN_POSITIVE);
         let mean = self.slower / calls;
         let variance = (self.slower_squares / calls - mean * mean).max(0.0);
-        Recording { mean, variance }
+        Recording { mean, variance, told }
     }
 
     /// Of the times of calls, in nanoseconds. Half of what recording a call costs is within it: so many seconds more than was taken off. How
@@ -155,8 +155,21 @@ impl Sums {
         found.map(|one| one.map(|one| f64::max(one - excess * 1e9, 0.0)))
     }
 
+    /// Of the time of a call, which takes so many seconds.
+    fn deviation(&self, per_call: f64) -> f64 {
+        let spread = self.time_time - 2.0 * per_call * self.calls_time
+            + per_call * per_call * self.calls_calls;
+        deviation(spread, self.calls, self.seen)
+    }
+
     /// What they say. Recording slows the program down as `slowed` says, and usually costs so many seconds a call.
-    pub(super) fn row(&self, function: u32, all: &Windows, slowed: Slowed, usual: f64) -> Row {
+    pub(super) fn row(
+        &self,
+        function: u32,
+        all: &Windows,
+        (slowed, recording): (Slowed, Recording),
+        usual: f64,
+    ) -> Row {
         let Windows { count, weights, squares } = self.lots.of(all);
         let is_known = self.seen >= FEWEST;
         // What calls take that haven't ended isn't in any sum.
@@ -165,25 +178,21 @@ impl Sums {
         let effective = |sum: f64, square: f64| {
             (sum * sum / square.max(f64::MIN_POSITIVE)).min(weights * weights / squares)
         };
-        let rate = self.calls / weights;
         let rest = |sum: f64, square: f64, product: f64| {
             let mean = sum / weights;
             let rest = square - 2.0 * mean * product + mean * mean * squares;
             bound(effective(sum, square)) * deviation(rest, weights, count.unsigned_abs())
         };
         // Recording within calls was taken for what it usually costs.
-        let cost = slowed.cost(self.slower());
+        let cost = slowed.cost(recording);
         let within = self.recording / self.ended_calls.max(f64::MIN_POSITIVE);
-        let time = self.time - (cost.part - 1.0) * self.recording;
-        let time = time.clamp(0.0, f64::MAX);
+        let time = (self.time - (cost.part - 1.0) * self.recording).clamp(0.0, f64::MAX);
         let per_call = if self.ended_calls > 0.0 { time / self.ended_calls } else { 0.0 };
-        let spread = self.time_time - 2.0 * per_call * self.calls_time
-            + per_call * per_call * self.calls_calls;
-        let mean_error =
-            bound(effective(self.time, self.time_time)) * deviation(spread, self.calls, self.seen);
+        let mean_error = bound(effective(self.time, self.time_time)) * self.deviation(per_call);
         // What the correction for recording may be wrong by.
-        let (more, more_error) = slowed.more(self.slower());
+        let (more, more_error) = slowed.more(recording);
         let unsure = more_error / more;
+        let stretch = recording.stretch(more);
         let unsure_time = cost.part * cost.unsure * within.max(usual / 2.0);
         let unsure_part = if per_call > 0.0 { unsure + unsure_time / per_call } else { unsure };
         let estimate = |value: f64, error: f64, unsure: f64, is_known: bool| Estimate {
@@ -195,8 +204,8 @@ impl Sums {
             calls: self.calls(),
             windows: self.seen,
             per_second: estimate(
-                rate * more,
-                more * rest(self.calls, self.calls_calls, self.calls_weight),
+                self.calls / weights * more,
+                stretch * rest(self.calls, self.calls_calls, self.calls_weight),
                 unsure,
                 is_known,
             ),
@@ -206,7 +215,7 @@ impl Sums {
             },
             share: estimate(
                 time / weights * more,
-                more * rest(self.time, self.time_time, self.time_weight),
+                stretch * rest(self.time, self.time_time, self.time_weight),
                 unsure_part,
                 is_timed,
             ),

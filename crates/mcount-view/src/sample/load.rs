@@ -7,6 +7,7 @@
 
 use super::calibration::Cost;
 use super::deviation;
+use super::slowdown::{Normal, Told};
 
 /// What a program used.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -28,6 +29,8 @@ impl Load {
 pub(super) struct Recording {
     pub(super) mean: f64,
     pub(super) variance: f64,
+    /// What witnesses tell of what it costs, as a part of its usual cost.
+    pub(super) told: Option<Told>,
 }
 
 impl Recording {
@@ -37,6 +40,14 @@ impl Recording {
         let mean = (self.mean * times).min(BUSIEST);
         let curve = self.variance * times * times / (1.0 - mean).powi(3);
         more(mean) + curve.min(more(mean))
+    }
+}
+
+impl Recording {
+    /// How many times as much calls differ, if there are `more` times as many as were seen. In a window with more calls recording takes more, so
+    /// each stands for more others (the derivative of x / (1 - x)).
+    pub(super) fn stretch(self, more: f64) -> f64 {
+        if self.told.is_some() { more * more } else { more }
     }
 }
 
@@ -54,7 +65,14 @@ pub(super) struct Slowed {
 impl Slowed {
     /// How many times the calls there would be of those that threads made that were recorded for this part of their time, and how far that may be wrong.
     pub(super) fn more(&self, recording: Recording) -> (f64, f64) {
-        let cost = self.cost(recording);
+        let cost = self.cost.of(recording.mean);
+        if let Some(told) = recording.told {
+            let part = told.after(self.likely(cost));
+            let sure = 2.0 * part.variance.sqrt();
+            let more = |part: f64| 1.0 + recording.more(part.max(0.0));
+            let [least, known, most] = [part.mean - sure, part.mean, part.mean + sure].map(more);
+            return (known, (known - least).max(most - known));
+        }
         let [least, most] = [(1.0 - cost.unsure).max(0.0), 1.0 + cost.unsure];
         let [slowed, slowed_least, slowed_most] = self.parts;
         let more = |part: f64, times: f64| 1.0 + part * recording.more(cost.part * times);
@@ -63,9 +81,26 @@ impl Slowed {
         (more, (more - least).max(most - more))
     }
 
+    /// What recording costs, as a part of its usual cost, as far as the program doesn't make up for it.
+    fn likely(&self, cost: Cost) -> Normal {
+        let [slowed, least, most] = self.parts;
+        let (of_cost, of_load) = (slowed * cost.unsure / 2.0, (most - least) / 4.0);
+        let deviation = cost.part * of_cost.hypot(of_load).max(0.1);
+        Normal { mean: slowed * cost.part, variance: deviation * deviation }
+    }
+
     /// What recording costs in such threads.
     pub(super) fn cost(&self, recording: Recording) -> Cost {
-        self.cost.of(recording.mean)
+        let cost = self.cost.of(recording.mean);
+        // It isn't less than what the program doesn't make up for.
+        let told = recording.told.map(|told| told.after(self.likely(cost)));
+        match told.filter(|told| told.mean > cost.part) {
+            Some(told) => {
+                let unsure = 2.0 * told.variance.sqrt() / told.mean;
+                Cost { part: told.mean, unsure, ..cost }
+            }
+            None => cost,
+        }
     }
 }
 

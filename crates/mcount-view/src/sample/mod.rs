@@ -24,13 +24,16 @@ mod random;
 mod simulation;
 mod slots;
 mod slow;
+mod slowdown;
 pub mod table;
 mod threads;
+mod window;
 
 pub use self::batch::Caller;
 pub use self::load::Load;
 pub use self::own::Called;
 pub use self::slow::Slow;
+pub use self::window::{Chance, Quiet, Thinned, Window};
 
 use self::batch::{Alike, Batches};
 use self::bounds::Sums;
@@ -38,70 +41,14 @@ use self::calibration::{Calibration, Measured};
 use self::groups::{Groups, Totals};
 use self::own::{Corrections, Own, Pairs};
 use self::slots::Slots;
+use self::slowdown::{Pair, Slowdown, Told};
 use self::threads::Threads;
 use foldhash::HashMap;
 use mcount_trace::Ended;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A function that isn't armed in every window.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Chance {
-    /// Its number.
-    pub function: u32,
-    /// How likely it was to be armed in this window.
-    pub chance: f64,
-    /// It was.
-    pub is_armed: bool,
-}
-
-/// Which functions are armed in a window that has only some of them, drawn by lot: half of them, a quarter, or less.
-#[derive(Debug, Clone, Copy)]
-pub struct Thinned {
-    /// The number that is drawn for the window.
-    pub seed: u64,
-    /// How often all functions are halved.
-    pub halvings: u32,
-    /// Whether these two say so of a function.
-    pub has: fn(u64, u32, u32) -> bool,
-}
-
-impl Thinned {
-    fn has(self, function: u32) -> bool {
-        (self.has)(self.seed, self.halvings, function)
-    }
-}
-
-/// A window: all functions of its group were armed.
-#[derive(Debug, Clone, Default)]
-pub struct Window {
-    /// Ticks from which on its load was measured. Its hooks had been armed before, and were for as long as the load says.
-    pub measured: u64,
-    /// Ticks when it began.
-    pub start: u64,
-    /// How many ticks it took. Calls that began later don't count, even if hooks were armed for longer.
-    pub length: u64,
-    /// The mean of the gaps at that time, in seconds.
-    pub gap: f64,
-    /// The group whose functions were armed, drawn among all groups.
-    pub group: u32,
-    /// How likely it was to be drawn; 0 is 1.
-    pub odds: f64,
-    /// Functions of the group that aren't armed in every window of it.
-    pub chances: Vec<Chance>,
-    /// Only some of them were armed.
-    pub thinned: Option<Thinned>,
-    /// How likely each function was to be armed, before it was drawn whether only some are; 1 if all were certain to be.
-    pub likely: f64,
-    /// What the program used meanwhile.
-    pub load: Load,
-}
-
-impl Window {
-    /// How many times as much it counts for functions of its group as for those that are armed in every window.
-    fn times(&self) -> f64 {
-        if self.odds > 0.0 { 1.0 / self.odds } else { 1.0 }
-    }
-}
+/// Fewer windows than these say too little of how windows differ.
+const FEWEST: u64 = 12;
 
 /// An estimate, and how far the truth may be from it in either direction, at 95 %; `None` if too little was seen to tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -162,6 +109,7 @@ struct Kept {
     chances: Vec<Chance>,
     thinned: Option<Thinned>,
     likely: f64,
+    is_busy: bool,
     cells: HashMap<u32, Cell>,
     pairs: Pairs,
 }
@@ -201,12 +149,17 @@ pub struct Sample {
     /// When it was measured in the last window what the program used, and what that was.
     measured: (u64, u64),
     used: Load,
-    /// Calls that began then, and those of them that began in the window, by thread and function.
-    newest: Slots<(u32, u32), [u64; 2]>,
+    /// What was before it.
+    quiet: Quiet,
+    /// Calls that began then, those that began in the window, and those before it, by thread and function.
+    newest: Slots<(u32, u32), [u64; 3]>,
     calibration: Calibration,
+    slowdown: Slowdown,
     /// Own times, and who calls whom, if callers are known.
     own: Option<Own>,
     load: load::Loads,
+    /// Functions that aren't sampled any longer.
+    left_out: BTreeSet<u32>,
     /// Calls of windows that are no longer known.
     forgotten: u64,
 }
@@ -232,10 +185,13 @@ impl Sample {
             batches: Batches::default(),
             measured: (0, 0),
             used: Load::default(),
+            quiet: Quiet::default(),
             newest: Slots::default(),
             calibration: Calibration::default(),
+            slowdown: Slowdown::default(),
             own: Some(Own::default()),
             load: load::Loads::default(),
+            left_out: BTreeSet::new(),
             forgotten: 0,
         }
     }
@@ -244,8 +200,11 @@ impl Sample {
     pub fn begin_again(&mut self, cost: f64) {
         let mut calibration = std::mem::take(&mut self.calibration);
         calibration.age();
+        let mut slowdown = std::mem::take(&mut self.slowdown);
+        slowdown.age();
         let own = self.own.as_ref().map(|_| Own::default());
-        *self = Self { calibration, own, ..Self::new(1, cost) };
+        let left_out = std::mem::take(&mut self.left_out);
+        *self = Self { calibration, slowdown, own, left_out, ..Self::new(1, cost) };
     }
 
     /// It isn't known of all calls who made them: own times aren't either.
@@ -285,6 +244,7 @@ impl Sample {
     /// These functions aren't sampled any longer, and it's as if they never had been.
     pub fn leave_out(&mut self, functions: &[u32]) {
         self.settle();
+        self.left_out.extend(functions);
         self.functions.retain(|function, _| !functions.contains(function));
         if let Some(own) = &mut self.own {
             own.leave_out(functions);
@@ -326,6 +286,7 @@ impl Sample {
         self.used = window.load;
         let end = window.measured.saturating_add(self.ticks(window.load.elapsed));
         self.measured = (window.measured, end);
+        self.quiet = window.quiet.unwrap_or_default();
         self.windows.push_back(Kept {
             number,
             start: window.start,
@@ -336,6 +297,7 @@ impl Sample {
             chances: window.chances,
             thinned: window.thinned,
             likely: window.likely,
+            is_busy: window.is_busy,
             cells: HashMap::default(),
             pairs: Pairs::default(),
         });
@@ -385,12 +347,14 @@ impl Sample {
         let found = self.window_of(ended.start);
         let is_recorded = (self.measured.0..self.measured.1).contains(&ended.start);
         let is_newest = found.is_some_and(|(is_newest, _)| is_newest);
-        if (is_recorded || is_newest) && self.newest.len_of_others() < Self::CELLS {
+        let is_before = (self.quiet.start..self.quiet.end).contains(&ended.start);
+        if (is_recorded || is_newest || is_before) && self.newest.len_of_others() < Self::CELLS {
             let Ended { thread, function, .. } = *ended;
             let number = u64::from(function) << 32 ^ u64::from(thread);
-            let [recorded, newest] = self.newest.of((thread, function), number);
+            let [recorded, newest, before] = self.newest.of((thread, function), number);
             *recorded += u64::from(is_recorded);
             *newest += u64::from(is_newest);
+            *before += u64::from(is_before);
         }
         let Some((_, window)) = found else { return };
         let took = self.seconds(ended.end.saturating_sub(ended.start));
@@ -406,7 +370,8 @@ impl Sample {
 
     /// Takes in what has been added up.
     fn take_in(&mut self) {
-        for (alike, more) in self.batches.take() {
+        for (mut alike, more) in self.batches.take() {
+            alike.caller = alike.caller.filter(|caller| !self.left_out.contains(caller));
             let Some(kept) = self.windows.get_mut(alike.window) else { continue };
             let Some(weight) = kept.weight_of(alike.function, &self.groups) else { continue };
             let count = kept.len();
@@ -438,6 +403,7 @@ impl Sample {
     }
 
     /// The window in which a call began at `start`, and whether it's the newest.
+    #[inline]
     fn window_of(&mut self, start: u64) -> Option<(bool, usize)> {
         let last = self.windows.len().checked_sub(1);
         let is_newest = self.windows.back().is_some_and(|kept| kept.start <= start);
@@ -458,18 +424,22 @@ impl Sample {
     /// All calls of the newest window that ended in time are known: how much slower did recording them make their threads?
     fn settle(&mut self) {
         self.take_in();
-        let Some(kept) = self.windows.back() else { return };
         let seconds = self.seconds(self.measured.1.saturating_sub(self.measured.0));
-        let (mut by_thread, mut by_function) = (HashMap::default(), HashMap::default());
         let newest = self.newest.take();
-        for ((thread, function), [calls, _]) in newest.iter().filter(|(_, [calls, _])| *calls != 0)
+        self.witness(&newest);
+        let Some(kept) = self.windows.back() else { return };
+        let (mut by_thread, mut by_function) = (HashMap::default(), HashMap::default());
+        for ((thread, function), [calls, ..]) in
+            newest.iter().filter(|(_, [calls, ..])| *calls != 0)
         {
             let (thread, function, calls) = (*thread, *function, *calls);
             *by_thread.entry(thread).or_insert(0) += calls;
             *by_function.entry(function).or_insert(0) += calls;
         }
         let part = |calls: u64| to_float(calls) * self.cost / seconds.max(f64::MIN_POSITIVE);
-        for ((thread, function), [_, calls]) in newest {
+        for ((thread, function), [_, calls, _]) in
+            newest.into_iter().filter(|(_, [_, calls, _])| *calls != 0)
+        {
             let recorded = by_thread.get(&thread).copied().unwrap_or(0);
             if let Some(weight) = kept.weight_of(function, &self.groups) {
                 let sums = self.functions.entry(function).or_default();
@@ -479,6 +449,29 @@ impl Sample {
         let all: u64 = by_thread.values().sum();
         self.load.end(by_thread.into_values().map(part));
         self.calibrate(all, &by_function);
+    }
+
+    /// There were these calls in the newest window, and before it: how much slower was the program in it?
+    fn witness(&mut self, calls: &[((u32, u32), [u64; 3])]) {
+        let Quiet { start, end, witnesses } = std::mem::take(&mut self.quiet);
+        let before = self.seconds(end.saturating_sub(start));
+        let Some(kept) = self.windows.back().filter(|_| before > 0.0) else { return };
+        let seconds = self.seconds(kept.end.saturating_sub(kept.start)).max(f64::MIN_POSITIVE);
+        let sum = |is_it: &dyn Fn(u32) -> bool| {
+            let of = calls.iter().filter(|((_, function), _)| is_it(*function));
+            of.fold([0, 0], |[all, all_before], (_, [_, calls, before])| {
+                [all + calls, all_before + before]
+            })
+        };
+        let [within, x] = sum(&|function| witnesses.contains(&function));
+        let [many, few] = sum(&|_| true);
+        let pair = Pair {
+            before: to_float(x) / before,
+            within: to_float(within) / seconds,
+            few: to_float(few) / before,
+            many: to_float(many) / seconds,
+        };
+        self.slowdown.add((kept.group, kept.is_busy), kept.weight.window, pair);
     }
 
     /// The newest window had so many calls while its load was measured, and these of each function.
@@ -508,7 +501,8 @@ impl Sample {
         let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
         let row = |(function, sums): (&u32, &Sums)| {
             let all = self.all.of(*function, &self.groups);
-            let row = sums.row(*function, &all, slowed, self.cost);
+            let recording = recording.get(function).copied().unwrap_or_default();
+            let row = sums.row(*function, &all, (slowed, recording), self.cost);
             // All time of what calls nothing is its own.
             let time = |own: &HashMap<u32, Estimate>| {
                 let own = own.get(function).copied().unwrap_or(row.share);
@@ -537,7 +531,15 @@ impl Sample {
     /// The part of their threads' time that recording took when each function was called, at its usual cost.
     fn recording(&self) -> HashMap<u32, load::Recording> {
         let seen = self.functions.iter().filter(|(_, sums)| sums.calls() != 0);
-        seen.map(|(function, sums)| (*function, sums.slower())).collect()
+        seen.map(|(function, sums)| (*function, sums.slower(self.told(*function)))).collect()
+    }
+
+    /// What witnesses tell of recording in windows of a function.
+    fn told(&self, function: u32) -> Option<Told> {
+        let is_always = self.groups.is_always(function);
+        let told =
+            self.slowdown.of(self.groups.of(function)).filter(|_| !is_always && self.cost > 0.0)?;
+        Some(told.per(self.cost))
     }
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it's positive")]

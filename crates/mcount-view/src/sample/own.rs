@@ -6,8 +6,9 @@
 //!
 //! Windows that have only some of the functions are left out: a function and those that it calls have other windows there.
 
+use super::FEWEST;
 use super::batch::{Alike, Batch, Caller};
-use super::bounds::{FEWEST, Lots, Windows, bound};
+use super::bounds::{Lots, Windows, bound};
 use super::calibration::Cost;
 use super::groups::{Groups, Totals};
 use super::load::{Recording, Slowed};

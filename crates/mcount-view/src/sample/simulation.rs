@@ -369,12 +369,11 @@ fn recording_does_not_count() {
                 start,
                 length,
                 gap: 1.0,
-                group: 0,
                 odds: 1.0,
                 chances,
-                thinned: None,
                 likely: 1.0,
                 load,
+                ..Window::default()
             });
             for call in (start..start + length).step_by(apart) {
                 let (thread, process, tid, function) = (0, 1, 1, 1);

@@ -21,6 +21,7 @@ impl<Key: Copy + Eq, Value: Default> Slots<Key, Value> {
     const BITS: u32 = 8;
 
     /// The value of a key, which is new or has been added to. Keys that differ should have numbers that do.
+    #[inline]
     pub(super) fn of(&mut self, key: Key, number: u64) -> &mut Value {
         if self.places.is_empty() {
             self.places.resize_with(1 << Self::BITS, || None);

@@ -11,6 +11,7 @@ impl Inside {
     const MOST: usize = 4096;
 
     /// Takes in a call; how many recorded calls were within it.
+    #[inline]
     pub(super) fn add(&mut self, start: u64) -> u64 {
         let mut count = 0;
         while let Some((_, within)) = self.0.pop_if(|(began, _)| *began >= start) {
@@ -37,6 +38,7 @@ impl Threads {
     const MOST: usize = 10_000;
 
     /// Those of this thread.
+    #[inline]
     pub(super) fn of(&mut self, thread: u32) -> &mut Inside {
         if self.newest.0 != thread {
             if self.others.len() > Self::MOST {

@@ -37,7 +37,7 @@ pub use self::front::attach;
 pub use self::handle::{Call, Finished, Options, Session};
 pub use self::list::list;
 pub use self::sample::{
-    Caller, IDLE_PROBE, Lot, Named, Observer, Opened, Progress, Sampled, Sampling, Thinned,
+    Caller, IDLE_PROBE, Lot, Named, Observer, Opened, Progress, Quiet, Sampled, Sampling, Thinned,
 };
 use super::file::Size;
 use super::processor;

@@ -13,6 +13,7 @@ impl Counts {
     /// Greater numbers than any trace has.
     const MOST: usize = 1 << 24;
 
+    #[inline]
     pub(super) fn add(&mut self, function: u32) {
         let place = usize::try_from(function).unwrap_or(Self::MOST);
         if place >= self.all.len() && place < Self::MOST {

@@ -93,16 +93,22 @@ impl Groups {
         rates.len()
     }
 
-    /// The group that this random number draws.
-    pub(super) fn draw(&self, random: u64) -> u32 {
-        let mut drawn = random % self.lots();
-        let is_drawn = |group: &u32| {
-            let lots = self.lots_of(*group);
-            let is_drawn = drawn < lots;
-            drawn = drawn.saturating_sub(lots);
-            is_drawn
-        };
-        (0..self.count()).find(is_drawn).unwrap_or(0)
+    /// Are there groups of functions that are called most often?
+    pub(super) fn has_busy(&self) -> bool {
+        self.others.contains(&true)
+    }
+
+    /// All lots, in an order that these random numbers say: each group is drawn as often as it's likely to before any is drawn once more.
+    pub(super) fn shuffled(&self, mut random: impl FnMut() -> u64) -> Vec<u32> {
+        let lots =
+            |group| std::iter::repeat_n(group, usize::try_from(self.lots_of(group)).unwrap_or(0));
+        let mut all: Vec<u32> = (0..self.count()).flat_map(lots).collect();
+        // Fisher and Yates.
+        for left in (1..all.len()).rev() {
+            let chosen = random() % (left as u64 + 1);
+            all.swap(left, usize::try_from(chosen).unwrap_or(0));
+        }
+        all
     }
 
     /// How likely this group is to be drawn.
@@ -124,6 +130,7 @@ impl Groups {
     }
 
     /// The one that has this function.
+    #[inline]
     pub(super) fn of(&self, function: u32) -> u32 {
         if let Some(group) = self.placed.get(&function) {
             return *group;
@@ -133,6 +140,7 @@ impl Groups {
     }
 
     /// Whether this group has some of the busiest functions.
+    #[inline]
     pub(super) fn is_busy(&self, group: u32) -> bool {
         let place = group.checked_sub(self.usual).and_then(|place| usize::try_from(place).ok());
         place.and_then(|place| self.others.get(place)).copied().unwrap_or(false)
@@ -194,11 +202,20 @@ mod tests {
     fn groups_are_drawn_as_often_as_they_are_likely_to() {
         let groups = Groups::new(500, 1).apart(vec![(1e6, 1), (1e6, 2), (1e6, 3)], 1e5);
         assert_eq!((groups.usual, groups.count()), (1, 4));
-        let mut drawn = [0.0; 4];
-        (0..700).for_each(|random| drawn[groups.draw(random) as usize] += 1.0);
-        for (group, count) in (0..).zip(drawn) {
-            assert!((groups.odds(group) - count / 700.0).abs() < 1e-9, "{drawn:?}");
+        let mut random = Random(1);
+        let mut first = [0; 4];
+        for _ in 0..700 {
+            let shuffled = groups.shuffled(|| random.next());
+            let mut drawn = [0.0; 4];
+            for group in &shuffled {
+                drawn[*group as usize] += 1.0;
+            }
+            for (group, count) in (0..).zip(drawn) {
+                assert!((groups.odds(group) - count / 7.0).abs() < 1e-9, "{drawn:?}");
+            }
+            first[shuffled[0] as usize] += 1;
         }
+        assert!((350..450).contains(&first[0]) && first[1..].iter().all(|n| (60..150).contains(n)));
     }
 
     #[test]

@@ -11,16 +11,25 @@ use std::io;
 #[derive(Debug, Default)]
 pub(super) struct Hooks {
     groups: HashMap<u32, Vec<Switch>>,
+    /// Those of witnesses, once more.
+    witnesses: Vec<Switch>,
     /// Those that are armed all the time, by function.
     watched: HashMap<u32, Vec<Switch>>,
 }
 
 impl Hooks {
-    /// Those of the process as they are now, in which these functions are armed all the time.
-    pub(super) fn of(worker: &Worker, groups: &Groups, watched: &HashSet<u32>) -> io::Result<Self> {
+    /// Those of the process as they are now, in which these functions are armed all the time, or in windows of busy groups, too.
+    pub(super) fn of(
+        worker: &Worker,
+        groups: &Groups,
+        (watched, witnesses): (&HashSet<u32>, &BTreeSet<u32>),
+    ) -> io::Result<Self> {
         let mut hooks = Self::default();
         for switch in worker.session.switches()? {
             let function = switch.function;
+            if witnesses.contains(&function) {
+                hooks.witnesses.push(switch.clone());
+            }
             let place = if watched.contains(&function) {
                 hooks.watched.entry(function).or_default()
             } else {
@@ -31,9 +40,9 @@ impl Hooks {
         Ok(hooks)
     }
 
-    /// Those that windows of this group arm.
-    pub(super) fn of_group(&self, group: u32) -> &[Switch] {
-        self.groups.get(&group).map(Vec::as_slice).unwrap_or_default()
+    /// Those that windows of this group arm, and those of witnesses.
+    pub(super) fn of_group(&self, group: u32) -> [&[Switch]; 2] {
+        [self.groups.get(&group).map(Vec::as_slice).unwrap_or_default(), &self.witnesses]
     }
 
     /// Has these functions armed all the time, or no longer.

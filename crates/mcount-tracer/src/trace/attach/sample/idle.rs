@@ -103,7 +103,7 @@ impl Sampler {
             let drawn = self.steering.whole(group);
             let armed = Armed::of(&self.steering.groups, &drawn, &self.watch);
             let of_group = self.hooks.of_group(group);
-            let window = Window::open(worker, of_group, armed, steer::own_time())?;
+            let window = Window::open(worker, of_group, (armed, None), steer::own_time())?;
             std::thread::sleep(window.end(GLANCE).saturating_duration_since(Instant::now()));
             let mut closed = window.close(worker, of_group, GLANCE)?;
             // How busy the program is decides how much its probes may cost.

@@ -23,7 +23,7 @@ use self::idle::Idle;
 pub use self::steer::Thinned;
 use self::steer::{Drawn, Steering};
 use self::watch::{FLOOD, Watch};
-use self::window::{Armed, Window};
+use self::window::{Armed, Rest, Window};
 use super::block::processes_with;
 use super::worker::{Worker, handle, inner_id};
 use crate::files;
@@ -119,7 +119,11 @@ pub struct Opened {
     pub thinned: Option<Thinned>,
     /// How likely each function was to be armed, before it was drawn whether only some are.
     pub likely: f64,
-    /// Seconds of processor time that the program used while its hooks were armed.
+    /// Its functions are called so often that recording takes much of the program's time.
+    pub is_busy: bool,
+    /// What was before it, if there are witnesses.
+    pub quiet: Option<Quiet>,
+    /// Seconds of processor time that the program used while hooks were armed.
     pub inside: f64,
     /// Ticks from which on it was measured what the program used: its beginning, or some other time when hooks were armed.
     pub measured: u64,
@@ -127,6 +131,17 @@ pub struct Opened {
     pub used: f64,
     /// Seconds that hooks were armed from then on.
     pub elapsed: f64,
+}
+
+/// A time right before a window, in which only some functions were armed: witnesses, which tell how much slower the program is in the window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quiet {
+    /// Ticks when it began.
+    pub start: u64,
+    /// Ticks when it ended.
+    pub end: u64,
+    /// The witnesses.
+    pub witnesses: Vec<u32>,
 }
 
 /// How far the sample has come.
@@ -250,24 +265,6 @@ impl Began {
     }
 }
 
-/// A time in which nothing is armed.
-struct Rest {
-    began: Instant,
-    used: Duration,
-}
-
-impl Rest {
-    fn begin(worker: &Worker) -> Self {
-        Self { began: Instant::now(), used: budget::used(worker.request.process) }
-    }
-
-    /// Seconds of processor time that the program used, and how long it took.
-    fn end(&self, worker: &Worker) -> (f64, f64) {
-        let used = budget::used(worker.request.process).saturating_sub(self.used);
-        (used.as_secs_f64(), self.began.elapsed().as_secs_f64())
-    }
-}
-
 /// Why it waits no longer.
 #[derive(PartialEq, Eq)]
 enum Woken {
@@ -380,11 +377,15 @@ impl Worker {
             sampler.steering.outside(rest.end(self));
             let armed = Armed::of(&sampler.steering.groups, &drawn, &sampler.watch);
             let of_group = sampler.hooks.of_group(group);
-            let mut window = Window::open(self, of_group, armed, sampler.slept)?;
+            let quiet = window::Quiet::open(self, of_group, &armed)?;
+            let (mut woken, mut slept) = (Woken::Time, sampler.slept);
+            if let Some(quiet) = &quiet {
+                woken = self.wait_until(ends, quiet.end());
+                slept = steer::own_time();
+            }
+            let window = Window::open(self, of_group, (armed, quiet), slept)?;
             end = window.end(length);
-            let mut woken = self.wait_until(ends, window.settled());
             if woken == Woken::Time {
-                window.measure(self, length);
                 woken = self.wait_until(ends, end);
             }
             let closed = window.close(self, of_group, length)?;

@@ -8,6 +8,8 @@
 mod debt;
 mod glance;
 mod lots;
+mod pace;
+mod witnesses;
 
 use super::counts::Counts;
 use super::groups::Groups;
@@ -17,7 +19,10 @@ use debt::Debt;
 use foldhash::HashMap;
 use mcount_trace::Ended;
 use nix::libc;
+use pace::Pace;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The shortest and the longest window, and the first one, in seconds.
@@ -25,7 +30,7 @@ const LENGTHS: [f64; 3] = [0.001, 0.02, 0.002];
 /// The shortest one of functions that are called most often.
 const SHORTEST: f64 = 0.000_25;
 /// How long it takes until a window begins, at least, in seconds; of functions that are called most often, too.
-const SETTLE: [f64; 2] = [0.001, 0.000_5];
+const SETTLE: [f64; 2] = [0.001, 0.000_2];
 /// The shortest and the longest mean of gaps, in seconds, and the first one.
 const GAPS: [f64; 3] = [0.002, 30.0, 0.1];
 /// How much a new measurement counts for.
@@ -58,6 +63,8 @@ pub(super) struct Drawn {
     pub(super) likely: f64,
     /// How long it takes at least until it begins.
     pub(super) settle: Duration,
+    /// Functions that are armed, too, and alone before it.
+    pub(super) witnesses: Arc<BTreeSet<u32>>,
 }
 
 /// Which functions a window has that has only some of them, drawn by lot: half of them, a quarter, or less.
@@ -94,6 +101,10 @@ pub(super) struct Steering {
     load: f64,
     lately: (f64, f64),
     pub(super) groups: Groups,
+    /// What is drawn next comes last.
+    drawn: Vec<u32>,
+    /// Functions that are armed in all windows, and alone before them, if there are busy groups.
+    pub(super) witnesses: Arc<BTreeSet<u32>>,
     /// Calls in a second, by group, then by function.
     rates: HashMap<u32, HashMap<u32, f64>>,
     /// Calls of functions in the newest window.
@@ -122,42 +133,6 @@ pub(super) struct Steering {
     windows: u64,
 }
 
-/// What windows of a group take, in seconds.
-#[derive(Debug, Clone, Copy)]
-struct Pace {
-    windows: u64,
-    /// How long they are.
-    length: f64,
-    /// Recording, what this process does however many calls there are, and what it does for calls.
-    recording: f64,
-    arming: f64,
-    reading: f64,
-}
-
-impl Pace {
-    fn new(length: f64) -> Self {
-        Self { windows: 0, length, recording: 0.0, arming: 0.0, reading: 0.0 }
-    }
-
-    /// What calls take, as seconds of the program's time; nothing of a program that only waits.
-    fn of_calls(&self, load: f64) -> f64 {
-        self.recording / load + self.reading
-    }
-
-    /// One took so much.
-    fn mix(&mut self, [recording, arming, reading]: [f64; 3]) {
-        self.windows += 1;
-        // The first ones count alike.
-        let part = NEW.max(1.0 / float(self.windows));
-        let mix = |mean: &mut f64, new: f64| *mean += part * (new - *mean);
-        mix(&mut self.recording, recording);
-        // What takes long once isn't what arming takes: windows would be long, and few.
-        let most = if self.windows == 1 { f64::INFINITY } else { self.arming * 2.0 };
-        mix(&mut self.arming, arming.min(most));
-        mix(&mut self.reading, reading);
-    }
-}
-
 /// What there was.
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
@@ -184,6 +159,8 @@ impl Steering {
             load: 0.0,
             lately: (0.0, 0.0),
             groups,
+            drawn: Vec::new(),
+            witnesses: Arc::default(),
             rates: HashMap::default(),
             seen: Counts::default(),
             newest: (0, 0),
@@ -316,6 +293,8 @@ impl Steering {
         let all: Vec<(f64, u32)> = self.all_rates().filter(|(_, one)| !is_watched(*one)).collect();
         let known: Vec<u32> = self.rates.keys().copied().collect();
         self.groups = self.groups.apart(all.clone(), self.room());
+        self.choose_witnesses(&all);
+        self.drawn.clear();
         self.rates.clear();
         self.lots.clear();
         self.paces.clear();
@@ -342,6 +321,10 @@ impl Steering {
             all.iter().map(|one| (*one.1, *one.0)).filter(|one| is_free(one.1)).collect();
         let before = self.groups.clone();
         self.groups.add(free.clone(), self.room());
+        self.drawn.clear();
+        if self.witnesses.is_empty() {
+            self.choose_witnesses(&free);
+        }
         let mut changed = BTreeSet::new();
         for (function, rate) in all {
             let [before, group] = [&before, &self.groups].map(|groups| groups.of(function));
@@ -363,7 +346,10 @@ impl Steering {
 
     /// Which functions are armed in the next window.
     pub(super) fn draw(&mut self) -> Drawn {
-        let group = self.groups.draw(self.random.next());
+        if self.drawn.is_empty() {
+            self.drawn = self.groups.shuffled(|| self.random.next());
+        }
+        let group = self.drawn.pop().unwrap_or(0);
         let mut lots = self.lots.get(&group).cloned().unwrap_or_default();
         for lot in &mut lots {
             lot.is_armed = self.random.part() < lot.chance;
@@ -372,18 +358,27 @@ impl Steering {
         let is_known = self.rates.contains_key(&group);
         let is_drawn = self.random.next().is_multiple_of(THINNED);
         let halvings = self.halvings(group);
-        // Where much is recorded, that costs less each time.
-        let is_known = is_known && !self.groups.is_busy(group);
+        // Witnesses tell what that's for.
+        let is_known = is_known && self.witnesses.is_empty();
         let thinned =
             (is_known && is_drawn).then(|| Thinned { seed: self.random.next(), halvings });
         let left_out = 1.0 - 0.5_f64.powi(halvings.cast_signed());
         let likely = if is_known { 1.0 - left_out / float(THINNED) } else { 1.0 };
-        Drawn { lots, thinned, likely, ..self.whole(group) }
+        let witnesses = Arc::clone(&self.witnesses);
+        Drawn { lots, thinned, likely, witnesses, ..self.whole(group) }
     }
 
     /// A window with all functions of a group.
     pub(super) fn whole(&self, group: u32) -> Drawn {
-        Drawn { group, lots: Vec::new(), thinned: None, likely: 1.0, settle: self.settle(group) }
+        let settle = self.settle(group);
+        Drawn {
+            group,
+            lots: Vec::new(),
+            thinned: None,
+            likely: 1.0,
+            settle,
+            witnesses: Arc::default(),
+        }
     }
 
     /// How often the functions of a group are halved if a window has only some of them.
@@ -441,6 +436,7 @@ impl Steering {
     }
 
     /// A call has ended.
+    #[inline]
     pub(super) fn saw(&mut self, call: &Ended) {
         // Those of functions that are armed all the time are no window's.
         self.calls += u64::from(call.start >= self.armed);
@@ -454,6 +450,7 @@ impl Steering {
     }
 
     /// Whether a call that has ended began in no window. It may have, unless it's one of those that began just before or after the newest.
+    #[inline]
     pub(super) fn is_in_none(&self, call: &Ended) -> bool {
         call.start >= self.armed && !(self.newest.0..self.newest.1).contains(&call.start)
     }
@@ -467,7 +464,9 @@ impl Steering {
         let mut pace = self.pace(group);
         let call = if self.groups.is_busy(group) { self.usual } else { self.call };
         let recording = float(self.calls) * call;
-        pace.mix([recording, self.own_armed - self.own_then, own - self.own_armed]);
+        let within: u64 = self.seen.iter().map(|(_, calls)| u64::from(calls)).sum();
+        let within = float(within) / float(self.calls.max(1));
+        pace.mix([recording, self.own_armed - self.own_then, own - self.own_armed, within]);
         self.own_then = own;
         let length = pace.length;
         self.paces.insert(group, pace);
@@ -492,16 +491,17 @@ impl Steering {
     fn choose_times(&mut self, group: u32, has_missed: bool) {
         let load = self.load.max(0.01);
         let mut pace = self.pace(group);
-        let of_calls = pace.of_calls(load);
         let [shortest, longest, _] = LENGTHS;
+        let is_busy = self.groups.is_busy(group);
+        let shortest = if is_busy { SHORTEST } else { shortest };
+        let balance = pace.balance(load, is_busy);
         if has_missed {
             pace.length /= 2.0;
-        } else if of_calls < pace.arming * 2.0 {
+        } else if balance == Ordering::Less {
             pace.length *= 1.1;
-        } else if of_calls > pace.arming * 8.0 {
+        } else if balance == Ordering::Greater {
             pace.length /= 1.1;
         }
-        let shortest = if self.groups.is_busy(group) { SHORTEST } else { shortest };
         pace.length = pace.length.clamp(shortest, longest);
         self.paces.insert(group, pace);
         if self.paid.is_none() {

@@ -87,6 +87,7 @@ impl Watch {
     }
 
     /// A call has ended, of any function.
+    #[inline]
     pub(super) fn saw(&mut self, function: u32) {
         if !self.watched.is_empty() {
             self.counts.add(function);
@@ -185,7 +186,7 @@ impl Watch {
 impl Sampler {
     /// Where hooks are switched now.
     pub(super) fn find_hooks(&self, worker: &Worker) -> io::Result<Hooks> {
-        Hooks::of(worker, &self.steering.groups, self.watch.all())
+        Hooks::of(worker, &self.steering.groups, (self.watch.all(), &self.steering.witnesses))
     }
 
     /// Glances, or the windows of a period that is over, have told how often functions are called: chooses their groups.
@@ -248,10 +249,15 @@ impl Sampler {
         }
         // The program has begun to do something else.
         let rates = shed.iter().map(|(function, rate)| (*function, *rate));
+        let witnesses = Arc::clone(&self.steering.witnesses);
         let moved = self.steering.take_in(rates, |function| self.watch.is_first(function));
         self.observer.moved(&moved);
         self.idle.hurry();
-        self.set_watched(worker, &shed.into_keys().collect(), false)
+        self.set_watched(worker, &shed.into_keys().collect(), false)?;
+        if witnesses != self.steering.witnesses {
+            self.hooks = self.find_hooks(worker)?;
+        }
+        Ok(())
     }
 
     /// Looks, and has functions armed in windows alone that are called too often for more. If there's a flood of their calls, none is armed while

@@ -29,6 +29,7 @@ pub(super) struct Armed {
     settle: Duration,
     /// These are armed all the time.
     watched: Arc<HashSet<u32>>,
+    witnesses: Arc<BTreeSet<u32>>,
 }
 
 impl Armed {
@@ -38,10 +39,24 @@ impl Armed {
         let left_out = blanks.map(|lot| lot.function).collect();
         let Drawn { group, thinned, likely, settle, .. } = *drawn;
         let (groups, watched) = (groups.clone(), Arc::clone(watch.all()));
-        Self { groups, group, left_out, thinned, likely, settle, watched }
+        let witnesses = Arc::clone(&drawn.witnesses);
+        Self { groups, group, left_out, thinned, likely, settle, watched, witnesses }
     }
 
     fn has(&self, function: u32) -> bool {
+        self.has_of_group(function) || self.has_witness(function)
+    }
+
+    /// Those that are armed.
+    fn witnesses(&self) -> Vec<u32> {
+        self.witnesses.iter().copied().filter(|one| self.has_witness(*one)).collect()
+    }
+
+    fn has_witness(&self, function: u32) -> bool {
+        self.witnesses.contains(&function) && !self.watched.contains(&function)
+    }
+
+    fn has_of_group(&self, function: u32) -> bool {
         self.groups.of(function) == self.group
             && self.thinned.is_none_or(|thinned| thinned.has(function))
             && !self.left_out.contains(&function)
@@ -49,17 +64,67 @@ impl Armed {
     }
 
     /// Switches the hooks on or off. A process that has ended has none.
-    fn switch(&self, worker: &Worker, switches: &[Switch], is_on: bool) -> io::Result<()> {
+    fn switch(&self, worker: &Worker, switches: [&[Switch]; 2], is_on: bool) -> io::Result<()> {
         let session = &worker.session;
         let done = session.switch_instrumented(is_on, |function| self.has(function));
-        let chosen = switches.iter().filter(|switch| self.has(switch.function));
+        let [of_group, witnesses] = switches;
+        let of_group = of_group.iter().filter(|switch| self.has(switch.function));
+        let witnesses = witnesses.iter().filter(|switch| self.has(switch.function));
+        // Witnesses of this group are in both lists.
+        let is_other = |switch: &&Switch| !self.has_of_group(switch.function);
+        let chosen = of_group.chain(witnesses.filter(is_other));
         let done = done.and_then(|()| flip(&session.memory, chosen, is_on));
+        if session.is_there() { done } else { Ok(()) }
+    }
+
+    /// Arms witnesses alone.
+    fn arm_witnesses(&self, worker: &Worker, witnesses: &[Switch]) -> io::Result<()> {
+        let session = &worker.session;
+        let done = session.switch_instrumented(true, |function| self.has_witness(function));
+        let chosen = witnesses.iter().filter(|switch| self.has_witness(switch.function));
+        let done = done.and_then(|()| flip(&session.memory, chosen, true));
         if session.is_there() { done } else { Ok(()) }
     }
 }
 
 /// The longest time between arming hooks and the beginning of a window.
 const SETTLE: Duration = Duration::from_millis(4);
+
+/// What is before a window if there are witnesses: only these are armed.
+pub(super) struct Quiet {
+    /// Ticks when they were, and from which on their calls count.
+    armed_at: u64,
+    start: u64,
+    /// What the program had used.
+    used: Duration,
+    end: Instant,
+}
+
+impl Quiet {
+    /// How long it takes until calls count, and for how long they do then.
+    const TIMES: [Duration; 2] = [Duration::from_micros(300), Duration::from_micros(700)];
+
+    pub(super) fn open(
+        worker: &Worker,
+        [_, witnesses]: [&[Switch]; 2],
+        armed: &Armed,
+    ) -> io::Result<Option<Self>> {
+        if armed.witnesses.is_empty() {
+            return Ok(None);
+        }
+        armed.arm_witnesses(worker, witnesses)?;
+        let [settle, length] = Self::TIMES;
+        let (began, armed_at) = (Instant::now(), worker.trace.ticks());
+        let start = armed_at.saturating_add(ticks_of(worker, settle));
+        let used = budget::used(worker.request.process);
+        Ok(Some(Self { armed_at, start, used, end: began + settle + length }))
+    }
+
+    /// When it's over.
+    pub(super) fn end(&self) -> Instant {
+        self.end
+    }
+}
 
 /// A window that is open.
 pub(super) struct Window {
@@ -70,6 +135,7 @@ pub(super) struct Window {
     settle: Duration,
     measured: Measured,
     armed: Armed,
+    quiet: Option<super::Quiet>,
 }
 
 /// When something is measured from.
@@ -87,6 +153,24 @@ impl Measured {
     }
 }
 
+/// A time in which nothing is armed.
+pub(super) struct Rest {
+    began: Instant,
+    used: Duration,
+}
+
+impl Rest {
+    pub(super) fn begin(worker: &Worker) -> Self {
+        Self { began: Instant::now(), used: budget::used(worker.request.process) }
+    }
+
+    /// Seconds of processor time that the program used, and how long it took.
+    pub(super) fn end(&self, worker: &Worker) -> (f64, f64) {
+        let used = budget::used(worker.request.process).saturating_sub(self.used);
+        (used.as_secs_f64(), self.began.elapsed().as_secs_f64())
+    }
+}
+
 impl Session {
     /// Where armed hooks are switched.
     pub(super) fn switches(&self) -> io::Result<Vec<Switch>> {
@@ -100,14 +184,15 @@ impl Session {
 }
 
 impl Window {
-    /// Arms the hooks; `switches` are those of the group. This process has slept last when it had used `slept` seconds of
-    /// processor time.
+    /// Arms the hooks; `switches` are those of the group, and of witnesses, which may be armed already. This process has slept last when it had used
+    /// `slept` seconds of processor time.
     pub(super) fn open(
         worker: &Worker,
-        switches: &[Switch],
-        armed: Armed,
+        switches: [&[Switch]; 2],
+        (armed, quiet): (Armed, Option<Quiet>),
         slept: f64,
     ) -> io::Result<Self> {
+        let quiet = quiet.map(|quiet| (quiet, worker.trace.ticks()));
         armed.switch(worker, switches, true)?;
         // From here on every call is recorded.
         let (began, armed_at) = (Instant::now(), worker.trace.ticks());
@@ -115,21 +200,16 @@ impl Window {
         let settle = (busy * 2).clamp(armed.settle, SETTLE);
         let start = armed_at.saturating_add(ticks_of(worker, settle));
         let measured = Measured::begin(worker);
-        let used = measured.used;
-        Ok(Self { armed_at, start, used, began, settle, measured, armed })
-    }
-
-    /// When it begins.
-    pub(super) fn settled(&self) -> Instant {
-        self.began + self.settle
-    }
-
-    /// It has begun: what the program uses is measured from now on. If it's late for that, it's measured since hooks were armed.
-    pub(super) fn measure(&mut self, worker: &Worker, length: Duration) {
-        let late = self.settled().elapsed();
-        if late < length / 2 {
-            self.measured = Measured::begin(worker);
-        }
+        let (armed_at, used) = match &quiet {
+            Some((quiet, _)) => (quiet.armed_at, quiet.used),
+            None => (armed_at, measured.used),
+        };
+        let quiet = quiet.map(|(quiet, end)| super::Quiet {
+            start: quiet.start,
+            end: end.max(quiet.start),
+            witnesses: armed.witnesses(),
+        });
+        Ok(Self { armed_at, start, used, began, settle, measured, armed, quiet })
     }
 
     /// When it's long enough.
@@ -141,7 +221,7 @@ impl Window {
     pub(super) fn close(
         self,
         worker: &Worker,
-        switches: &[Switch],
+        switches: [&[Switch]; 2],
         length: Duration,
     ) -> io::Result<Opened> {
         let used = budget::used(worker.request.process);
@@ -158,6 +238,8 @@ impl Window {
             lots: Vec::new(),
             thinned: self.armed.thinned,
             likely: self.armed.likely,
+            is_busy: self.armed.groups.is_busy(self.armed.group),
+            quiet: self.quiet,
             inside: used.saturating_sub(self.used).as_secs_f64(),
             measured: self.measured.ticks,
             used: used.saturating_sub(self.measured.used).as_secs_f64(),
