@@ -66,19 +66,25 @@ impl Slowed {
     /// How many times the calls there would be of those that threads made that were recorded for this part of their time, and how far that may be wrong.
     pub(super) fn more(&self, recording: Recording) -> (f64, f64) {
         let cost = self.cost.of(recording.mean);
-        if let Some(told) = recording.told {
-            let part = told.after(self.likely(cost));
-            let sure = 2.0 * part.variance.sqrt();
-            let more = |part: f64| 1.0 + recording.more(part.max(0.0));
-            let [least, known, most] = [part.mean - sure, part.mean, part.mean + sure].map(more);
-            return (known, (known - least).max(most - known));
-        }
         let [least, most] = [(1.0 - cost.unsure).max(0.0), 1.0 + cost.unsure];
         let [slowed, slowed_least, slowed_most] = self.parts;
         let more = |part: f64, times: f64| 1.0 + part * recording.more(cost.part * times);
         let (more, least, most) =
             (more(slowed, 1.0), more(slowed_least, least), more(slowed_most, most));
-        (more, (more - least).max(most - more))
+        let unsure = (more - least).max(most - more);
+        let Some(told) = recording.told else { return (more, unsure) };
+        let (more, of_told) = Self::told(recording, told.after(self.likely(cost)));
+        // Witnesses don't tell of what slows the program down before the window, too, as if this process was just at work. That's little if much is
+        // recorded.
+        (more, if told.is_busy { of_told } else { of_told.max(unsure) })
+    }
+
+    /// As `part` says of the cost.
+    fn told(recording: Recording, part: Normal) -> (f64, f64) {
+        let sure = 2.0 * part.variance.sqrt();
+        let more = |part: f64| 1.0 + recording.more(part.max(0.0));
+        let [least, known, most] = [part.mean - sure, part.mean, part.mean + sure].map(more);
+        (known, (known - least).max(most - known))
     }
 
     /// What recording costs, as a part of its usual cost, as far as the program doesn't make up for it.

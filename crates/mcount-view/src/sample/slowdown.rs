@@ -12,7 +12,7 @@
 use super::{FEWEST, deviation};
 use foldhash::HashMap;
 
-/// How far the cost in one busy group is from that in others, as a part of it: a standard deviation. In lua, it was 49 to 95 ns.
+/// How far the cost in one group is from that in others, as a part of it: a standard deviation. In lua, it was 49 to 95 ns.
 const SPREAD: f64 = 0.25;
 
 /// What a window says, in calls in a second.
@@ -93,7 +93,10 @@ impl Normal {
 pub(super) struct Told {
     all: Normal,
     own: Option<Normal>,
-    is_busy: bool,
+    /// Functions of the group are called so often that recording takes much of the program's time.
+    pub(super) is_busy: bool,
+    /// The cost in its windows may differ from that in all.
+    is_apart: bool,
 }
 
 impl Told {
@@ -109,7 +112,7 @@ impl Told {
     /// What it is if it was likely to be `likely` before.
     pub(super) fn after(self, likely: Normal) -> Normal {
         let all = likely.and(self.all);
-        if !self.is_busy {
+        if !self.is_apart {
             return all;
         }
         let unsure = Normal { variance: all.variance + (SPREAD * all.mean).powi(2), ..all };
@@ -139,10 +142,13 @@ impl Slowdown {
 
     /// What it costs in windows of this group.
     pub(super) fn of(&self, group: u32) -> Option<Told> {
-        let own = self.groups.get(&group);
-        let all = if own.is_some() { &self.busy } else { &self.usual };
-        let is_busy = own.is_some();
-        Some(Told { all: all.cost()?, own: own.and_then(Sums::cost), is_busy })
+        let is_busy = self.groups.contains_key(&group);
+        let own = self.groups.get(&group).unwrap_or(&self.usual).cost();
+        // Elsewhere it costs about as much as in busy groups, of which there are more windows.
+        match self.busy.cost() {
+            Some(all) => Some(Told { all, own, is_busy, is_apart: true }),
+            None => own.map(|all| Told { all, own: None, is_busy, is_apart: false }),
+        }
     }
 
     /// What has been seen so far counts half as much as what comes, and groups are others.
