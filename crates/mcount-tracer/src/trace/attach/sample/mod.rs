@@ -383,8 +383,13 @@ impl Worker {
                 woken = self.wait_until(ends, quiet.end());
                 slept = steer::own_time();
             }
-            let window = Window::open(self, of_group, (armed, quiet), slept)?;
+            let mut window = Window::open(self, of_group, (armed, quiet), slept)?;
             end = window.end(length);
+            // Of a window as short as those of busy groups, waking would take a part.
+            if woken == Woken::Time && !sampler.steering.groups.is_busy(group) {
+                woken = self.wait_until(ends, window.settled());
+                window.measure(self, length);
+            }
             if woken == Woken::Time {
                 woken = self.wait_until(ends, end);
             }

@@ -212,6 +212,19 @@ impl Window {
         Ok(Self { armed_at, start, used, began, settle, measured, armed, quiet })
     }
 
+    /// When it begins.
+    pub(super) fn settled(&self) -> Instant {
+        self.began + self.settle
+    }
+
+    /// It has begun: what the program uses is measured from now on. If it's late for that, it's measured since hooks were armed.
+    pub(super) fn measure(&mut self, worker: &Worker, length: Duration) {
+        let late = self.settled().elapsed();
+        if late < length / 2 {
+            self.measured = Measured::begin(worker);
+        }
+    }
+
     /// When it's long enough.
     pub(super) fn end(&self, length: Duration) -> Instant {
         self.began + self.settle + length
