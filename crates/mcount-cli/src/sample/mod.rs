@@ -268,6 +268,7 @@ fn quiet(quiet: attach::Quiet) -> Quiet {
     Quiet { start, end, witnesses }
 }
 
+/// The same, as estimates know it.
 fn thinned(window: attach::Thinned) -> Thinned {
     let attach::Thinned { seed, halvings } = window;
     let has = |seed, halvings, function| attach::Thinned { seed, halvings }.has(function);

@@ -41,9 +41,7 @@ impl Recording {
         let curve = self.variance * times * times / (1.0 - mean).powi(3);
         more(mean) + curve.min(more(mean))
     }
-}
 
-impl Recording {
     /// How many times as much calls differ, if there are `more` times as many as were seen. In a window with more calls recording takes more, so
     /// each stands for more others (the derivative of x / (1 - x)).
     pub(super) fn stretch(self, more: f64) -> f64 {
@@ -74,8 +72,8 @@ impl Slowed {
         let unsure = (more - least).max(most - more);
         let Some(told) = recording.told else { return (more, unsure) };
         let (more, of_told) = Self::told(recording, told.after(self.likely(cost)));
-        // Witnesses don't tell of what slows the program down before the window, too, as if this process was just at work. That's little if much is
-        // recorded.
+        // If something slows the program down before the window as well, such as the work of this process a moment ago, witnesses can't tell. Where much
+        // is recorded, that's little by comparison.
         (more, if told.is_busy { of_told } else { of_told.max(unsure) })
     }
 

@@ -457,21 +457,20 @@ impl Sample {
         let before = self.seconds(end.saturating_sub(start));
         let Some(kept) = self.windows.back().filter(|_| before > 0.0) else { return };
         let seconds = self.seconds(kept.end.saturating_sub(kept.start)).max(f64::MIN_POSITIVE);
-        let sum = |is_it: &dyn Fn(u32) -> bool| {
-            let of = calls.iter().filter(|((_, function), _)| is_it(*function));
-            of.fold([0, 0], |[all, all_before], (_, [_, calls, before])| {
-                [all + calls, all_before + before]
-            })
-        };
-        let [within, x] = sum(&|function| witnesses.contains(&function));
-        let [many, few] = sum(&|_| true);
-        let pair = Pair {
-            before: to_float(x) / before,
-            within: to_float(within) / seconds,
-            few: to_float(few) / before,
-            many: to_float(many) / seconds,
-        };
-        self.slowdown.add((kept.group, kept.is_busy), kept.weight.window, pair);
+        // Recording takes the time of the thread whose calls it records.
+        let mut threads: HashMap<u32, Pair> = HashMap::default();
+        for ((thread, function), [_, calls, calls_before]) in calls {
+            let (within, before) = (to_float(*calls) / seconds, to_float(*calls_before) / before);
+            let pair = threads.entry(*thread).or_default();
+            pair.many += within;
+            pair.few += before;
+            if witnesses.contains(function) {
+                pair.within += within;
+                pair.before += before;
+            }
+        }
+        let group = (kept.group, kept.is_busy);
+        self.slowdown.add(group, kept.weight.window, threads.into_values());
     }
 
     /// The newest window had so many calls while its load was measured, and these of each function.

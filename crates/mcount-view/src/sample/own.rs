@@ -189,6 +189,10 @@ impl Corrections<'_> {
         self.recording.get(&function).map_or((1.0, 0.0), |part| self.slowed.more(*part))
     }
 
+    fn stretch(&self, function: u32, more: f64) -> f64 {
+        self.recording.get(&function).map_or(more, |part| part.stretch(more))
+    }
+
     fn cost(&self, function: u32) -> Cost {
         self.slowed.cost(self.recording.get(&function).copied().unwrap_or_default())
     }
@@ -218,10 +222,10 @@ impl Own {
             let part = self.part(calls, *function, by)?;
             let (more, more_error) = by.more(*function);
             let is_known = calls.number.seen >= FEWEST;
-            let unsure = more_error / more;
+            let (unsure, stretch) = (more_error / more, by.stretch(*function, more));
             let estimate = |value: f64, series: &Series, unsure: f64| Estimate {
                 value,
-                error: is_known.then(|| (more * series.error(&all)).hypot(unsure)),
+                error: is_known.then(|| (stretch * series.error(&all)).hypot(unsure)),
             };
             let per_second = more * calls.number.sum / all.weights;
             let cost = by.cost(*function);
@@ -275,7 +279,8 @@ impl Own {
             let unsure = (part.time * more_error / more).hypot(of_cost);
             let seen = self.whole.get(&function).map_or(0, |whole| whole.time.seen);
             let square = squares.get(&function).copied().flatten().filter(|_| seen >= FEWEST);
-            let error = square.map(|square| (more * square.sqrt()).hypot(unsure));
+            let stretch = by.stretch(function, more);
+            let error = square.map(|square| (stretch * square.sqrt()).hypot(unsure));
             (function, Estimate { value: part.time, error })
         };
         parts.into_iter().map(estimate).collect()

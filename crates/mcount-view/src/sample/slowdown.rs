@@ -5,8 +5,8 @@
 //!
 //! > *x* (1 − *o K*) = *y* (1 − *o L*)
 //!
-//! *x* and *y* are calls of witnesses in a second before and in the window, *L* and *K* those of all armed functions, and *o* is what one costs. The sum
-//! over windows is solved for *o*. Times aren't processor time, so that's what it costs as far as the program doesn't make up for it by waiting less. How
+//! *x* and *y* are calls of witnesses by a thread in a second before and in the window, *L* and *K* those of all armed functions, and *o* is what one
+//! costs. The sum over threads and windows is solved for *o*. Times aren't processor time, so that's what it costs as far as the program doesn't make up for it by waiting less. How
 //! sure it is comes from what is left of each window (Cochran 1977, chapter 6).
 
 use super::{FEWEST, deviation};
@@ -15,8 +15,8 @@ use foldhash::HashMap;
 /// How far the cost in one group is from that in others, as a part of it: a standard deviation. In lua, it was 49 to 95 ns.
 const SPREAD: f64 = 0.25;
 
-/// What a window says, in calls in a second.
-#[derive(Debug, Clone, Copy)]
+/// What a window says of a thread, in calls in a second.
+#[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Pair {
     /// Calls of witnesses before it, and in it.
     pub(super) before: f64,
@@ -39,9 +39,8 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, weight: f64, pair: Pair) {
-        let missing = weight * (pair.before - pair.within);
-        let recorded = weight * (pair.before * pair.many - pair.within * pair.few);
+    /// A window in which so much was missing and recorded.
+    fn add(&mut self, [missing, recorded]: [f64; 2]) {
         self.count += 1;
         self.missing += missing;
         self.recorded += recorded;
@@ -130,13 +129,23 @@ pub(super) struct Slowdown {
 }
 
 impl Slowdown {
-    /// A window of this group, which counts for `weight`.
-    pub(super) fn add(&mut self, (group, is_busy): (u32, bool), weight: f64, pair: Pair) {
+    /// A window of this group, which counts for `weight`, and what it says of each thread.
+    pub(super) fn add(
+        &mut self,
+        (group, is_busy): (u32, bool),
+        weight: f64,
+        threads: impl Iterator<Item = Pair>,
+    ) {
+        let sums = threads.fold([0.0, 0.0], |[missing, recorded], pair| {
+            let Pair { before, within, few, many } = pair;
+            [missing + before - within, recorded + before * many - within * few]
+        });
+        let sums = sums.map(|sum| weight * sum);
         if is_busy {
-            self.busy.add(weight, pair);
-            self.groups.entry(group).or_default().add(weight, pair);
+            self.busy.add(sums);
+            self.groups.entry(group).or_default().add(sums);
         } else {
-            self.usual.add(weight, pair);
+            self.usual.add(sums);
         }
     }
 
@@ -179,9 +188,10 @@ mod tests {
     fn each_busy_group_has_its_own_cost() {
         let mut slowdown = Slowdown::default();
         for (group, cost) in [(1, 40e-9), (2, 60e-9), (3, 80e-9)] {
-            windows(cost, 2e7).for_each(|pair| slowdown.add((group, true), 1.0, pair));
+            windows(cost, 2e7)
+                .for_each(|pair| slowdown.add((group, true), 1.0, [pair].into_iter()));
         }
-        windows(100e-9, 1e7).for_each(|pair| slowdown.add((0, false), 1.0, pair));
+        windows(100e-9, 1e7).for_each(|pair| slowdown.add((0, false), 1.0, [pair].into_iter()));
         let likely = Normal { mean: 30e-9, variance: 1e-13 };
         for (group, expected, part) in [(0, 100e-9, 0.2), (1, 40e-9, 0.1), (3, 80e-9, 0.1)] {
             let found = slowdown.of(group).map(|told| told.after(likely)).unwrap();
@@ -192,15 +202,28 @@ mod tests {
         assert!(slowdown.groups.is_empty() && slowdown.of(0).is_some());
     }
 
+    /// Recording takes the time of the thread that calls, and of no other.
+    #[test]
+    fn each_thread_has_its_own_recording() {
+        let mut slowdown = Slowdown::default();
+        let idle = Pair { before: 1000.0, within: 1000.0, few: 1000.0, many: 1000.0 };
+        for pair in windows(60e-9, 2e7) {
+            slowdown.add((1, true), 1.0, [pair, pair, idle, pair, pair].into_iter());
+        }
+        let likely = Normal { mean: 30e-9, variance: 1e-13 };
+        let found = slowdown.of(1).map(|told| told.after(likely)).unwrap();
+        assert!((found.mean / 60e-9 - 1.0).abs() < 0.05, "{found:?}");
+    }
+
     #[test]
     fn few_windows_tell_nothing() {
         let mut slowdown = Slowdown::default();
         for pair in windows(40e-9, 2e7).take(11) {
-            slowdown.add((1, true), 1.0, pair);
+            slowdown.add((1, true), 1.0, [pair].into_iter());
         }
         assert_eq!((slowdown.of(1), slowdown.of(0)), (None, None));
         let nothing = Pair { before: 0.0, within: 0.0, few: 0.0, many: 1e7 };
-        (0..20).for_each(|_| slowdown.add((0, false), 1.0, nothing));
+        (0..20).for_each(|_| slowdown.add((0, false), 1.0, [nothing].into_iter()));
         assert_eq!(slowdown.of(0), None);
     }
 }

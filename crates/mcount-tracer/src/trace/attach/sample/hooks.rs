@@ -18,7 +18,7 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
-    /// Those of the process as they are now, in which these functions are armed all the time, or in windows of busy groups, too.
+    /// Those of the process as they are now. These functions are armed all the time, and witnesses in each window.
     pub(super) fn of(
         worker: &Worker,
         groups: &Groups,

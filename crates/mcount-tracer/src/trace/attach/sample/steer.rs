@@ -358,8 +358,8 @@ impl Steering {
         let is_known = self.rates.contains_key(&group);
         let is_drawn = self.random.next().is_multiple_of(THINNED);
         let halvings = self.halvings(group);
-        // Witnesses tell what that's for.
-        let is_known = is_known && self.witnesses.is_empty();
+        // Where much is recorded, that costs less each time. If there are witnesses, they tell what it costs.
+        let is_known = is_known && !self.groups.is_busy(group) && self.witnesses.is_empty();
         let thinned =
             (is_known && is_drawn).then(|| Thinned { seed: self.random.next(), halvings });
         let left_out = 1.0 - 0.5_f64.powi(halvings.cast_signed());

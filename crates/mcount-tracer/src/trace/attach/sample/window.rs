@@ -92,10 +92,11 @@ const SETTLE: Duration = Duration::from_millis(4);
 
 /// What is before a window if there are witnesses: only these are armed.
 pub(super) struct Quiet {
-    /// Ticks when they were, and from which on their calls count.
+    /// Ticks when they were armed.
     armed_at: u64,
+    /// Ticks from which on their calls count.
     start: u64,
-    /// What the program had used.
+    /// What the program had used when they were armed.
     used: Duration,
     end: Instant,
 }
