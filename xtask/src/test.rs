@@ -104,25 +104,10 @@ const BEFORE: &[&[&str]] = &[
     // Its other checks are `cargo xtask query`: DataFusion takes longer to build than all else.
     &["fmt", "--manifest-path", query::MANIFEST, "--check"],
     &["fmt", "--manifest-path", "examples/bare/hooks/Cargo.toml", "--check"],
-    // With `rust-version` in Cargo.toml, this also finds what the declared Rust doesn't have (incompatible_msrv).
-    &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
-    // In the same folder, because most of its dependencies are the same.
-    &[
-        "clippy",
-        "--manifest-path",
-        lab::MANIFEST,
-        "--target-dir",
-        "target",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ],
 ];
 
-/// The checks after the tests.
+/// The checks after the tests, and after those of the examples in the documentation.
 const AFTER: &[&[&str]] = &[
-    &["test", "--workspace", "--doc", "--quiet"],
     &["doc", "--workspace", "--no-deps"],
     // For those who change the library.
     &["doc", "-p", "mcount", "--no-deps", "--document-private-items"],
@@ -163,6 +148,8 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
     println!("== {} s until the tests", begin.elapsed().as_secs());
     let Some(programs) = built.filter(|_| prepared.is_well) else { return Ok(false) };
     let is_well = run::all(programs, prepared.is_complete, seed)?
+        // Linting, or what is documented would be compiled again.
+        && cargo(&["test", "--workspace", "--doc", "--quiet"], run::linting)?
         && cargo_all(AFTER)?
         && oldest_rust()?
         && compare_counts()?;
@@ -210,20 +197,20 @@ fn install() -> Result<bool> {
 
 fn cargo_all(checks: &[&[&str]]) -> Result<bool> {
     for arguments in checks {
-        if !cargo(arguments)? {
+        if !cargo(arguments, |cargo| cargo)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Runs cargo, and says so.
-fn cargo(arguments: &[&str]) -> Result<bool> {
+/// Runs cargo as `with` has it, and says so.
+fn cargo(arguments: &[&str], with: impl Fn(&mut Command) -> &mut Command) -> Result<bool> {
     println!("== cargo {}", arguments.join(" "));
     let mut cargo = Command::new("cargo");
     // A toolchain argument, such as +1.88, is for the cargo that rustup put into PATH.
     cargo.args(arguments).current_dir(files::workspace()).env("RUSTDOCFLAGS", "-D warnings");
-    let is_well = cargo.status()?.success();
+    let is_well = with(&mut cargo).status()?.success();
     if !is_well {
         println!("== failed: cargo {}", arguments.join(" "));
     }
@@ -241,7 +228,8 @@ fn oldest_rust() -> Result<bool> {
         );
         return Ok(true);
     };
-    cargo(&[&format!("+{toolchain}"), "check", "--workspace", "--target-dir", "target/msrv"])
+    let check = ["check", "--workspace", "--target-dir", "target/msrv"];
+    cargo(&[&[&*format!("+{toolchain}")], &check[..]].concat(), |cargo| cargo)
 }
 
 /// The toolchain of `version` in a list of rustup.

@@ -27,17 +27,30 @@ struct Outcome {
     reason: String,
 }
 
-/// Builds all tests; `None` if one can't be compiled.
+/// Builds all tests, and lints what is compiled for them; `None` if one can't be compiled, or clippy finds something.
 pub(super) fn build() -> Result<Option<Vec<TestProgram>>> {
-    println!("== cargo test --workspace --no-run");
+    println!("== cargo test --workspace --no-run, by clippy -D warnings");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "--workspace"]).current_dir(files::workspace());
-    let Some(mut programs) = test_programs::build(&mut cargo)? else { return Ok(None) };
-    let Some(experiments) = test_programs::build(&mut lab::cargo("test"))? else {
-        return Ok(None);
-    };
+    let Some(mut programs) = test_programs::build(linting(&mut cargo))? else { return Ok(None) };
+    // In the same folder, because most of its dependencies are the same.
+    let mut experiments = lab::cargo("test");
+    // They are run for a second; optimized, they compile for a minute.
+    let experiments = experiments.args(["--config", "profile.dev.opt-level=0"]);
+    let experiments = test_programs::build(linting(experiments))?;
+    let Some(experiments) = experiments else { return Ok(None) };
     programs.extend(experiments);
     Ok(Some(programs))
+}
+
+/// Has `cargo` compile the packages of the workspace with clippy's driver, which is the compiler with more lints. `cargo clippy`
+/// checks all of them, and all that they depend on, for itself: some three minutes more.
+///
+/// With `rust-version` in Cargo.toml, this also finds what the declared Rust doesn't have (`incompatible_msrv`).
+pub(super) fn linting(cargo: &mut Command) -> &mut Command {
+    // As `cargo clippy` tells it; the words are clippy's own.
+    let arguments = ["-D", "warnings", ""].join("__CLIPPY_HACKERY__");
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", arguments)
 }
 
 /// Runs all tests; `false` if one failed. `is_complete` says that a missing tool is a failure. Of many alike tests, those run that
