@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use testkit::prebuilt::{self, Prebuilt};
 use testkit::room::Room;
+use testkit::sample::one_in;
 use testkit::test;
 use testkit::tiny_elf::{get, header_fields, put, section_fields};
 use testkit::tools::need;
@@ -91,8 +92,9 @@ fn readelf_reads_what_is_made_of_lies() {
     need(["readelf", "sh"]);
     let mut made = 0;
     let mut worse = Vec::new();
-    for object in prebuilt::one_of_each().unwrap() {
-        let lies = lies_about(&object);
+    let objects = one_in(4, prebuilt::one_of_each().unwrap());
+    for object in &objects {
+        let lies = lies_about(object);
         made += lies.len();
         for batch in lies.chunks(BATCH) {
             let room = Room::new().unwrap();
@@ -106,6 +108,7 @@ fn readelf_reads_what_is_made_of_lies() {
             }
         }
     }
-    assert!(made > 1000, "most lies about what recording does not read are let pass: {made}");
+    let least = 40 * objects.len();
+    assert!(made > least, "most lies about what recording does not read are let pass: {made}");
     assert!(worse.is_empty(), "{}", worse.join("\n"));
 }

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let shared = Shared::new().map(Arc::new);
     let mut trials = Vec::new();
-    for case in one_in(3, matrix::cases()) {
+    for case in one_in(6, matrix::cases()) {
         let shared = shared.clone();
         trials.push(trial(case.name(), case.programs(), move || perform(&case, &*shared?)));
     }

@@ -45,7 +45,7 @@ fn cases(target: &'static Target) -> Vec<Case> {
         }
     }
     let Some(&first) = cases.first() else { return cases };
-    let mut cases = one_in(2, cases);
+    let mut cases = one_in(4, cases);
     let variant = patchable(first.variant);
     cases.push(Case { variant, optimise: "-O2", ..first });
     let routes = [

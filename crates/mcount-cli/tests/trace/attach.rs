@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
+use testkit::sample::one_in;
 use testkit::sample::trials;
 use testkit::served::Served;
 use testkit::trace::Trace;
@@ -65,6 +66,7 @@ pub(crate) fn tests() -> Vec<Test> {
         let run = || exact(compiler, flags, source);
         tests.push(test(&format!("attach::{name}"), &[compiler], run));
     }
+    tests = one_in(3, tests);
     let rows: [(&str, Check); 15] = [
         ("attach::again", again),
         ("attach::copied-stacks", || copied_stacks(HOOKS)),

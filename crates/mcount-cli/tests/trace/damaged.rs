@@ -5,6 +5,7 @@ use crate::Test;
 use crate::truth::{Room, tracer_with};
 use std::process::{Command, Stdio};
 use testkit::damage::{Random, SECTIONS, damaged};
+use testkit::sample::one_in;
 use testkit::served::Served;
 
 /// How often each section is damaged.
@@ -30,6 +31,7 @@ pub(crate) fn tests() -> Vec<Test> {
             run: Box::new(|| check(compiler, flags, source)),
         });
     }
+    tests = one_in(3, tests);
     for (name, options) in SCRIBBLED {
         tests.push(Test {
             name: format!("damaged::trace-{name}"),

@@ -363,7 +363,7 @@ fn max_size() -> Result<(), String> {
     let room = Room::new()?;
     let program = room.compile("gcc", &["-O1"], "busy-calls.c")?;
     let trace = room.path("trace.mcount");
-    let options = ["--events", "syscalls:*", "--max-size", "4M"];
+    let options = ["--events", "raw_syscalls:*", "--max-size", "4M"];
     let ended = room.run("traced", tracer(&trace, &options).arg(&program).arg("100000"))?;
     let size = std::fs::metadata(&trace).map_err(|error| error.to_string())?.len();
     let is_said = ended.stderr.contains("later events aren't in the trace: it has no room");

@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testkit::sample::one_in;
 use testkit::trace::Trace;
 
 const HOOKS: &[&str] = &["-O2", "-fno-builtin", "-fpatchable-function-entry=5"];
@@ -144,7 +145,7 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(*run),
     });
-    builds.chain(programs).chain(simple).collect()
+    one_in(3, builds.chain(programs).collect()).into_iter().chain(simple).collect()
 }
 
 /// The trace has as many calls as were counted, in each process; all else is as untraced.

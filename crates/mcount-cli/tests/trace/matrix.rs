@@ -126,7 +126,7 @@ const STATIC: &[(&str, &str, &[&str])] = &[
 ];
 
 pub(crate) fn tests() -> Vec<Test> {
-    one_in(3, every())
+    one_in(6, every())
 }
 
 fn every() -> Vec<Test> {

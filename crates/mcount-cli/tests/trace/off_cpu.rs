@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
+use testkit::sample::one_in;
 use testkit::served::Served;
 
 /// What a test does.
@@ -68,7 +69,11 @@ pub(crate) fn tests() -> Vec<Test> {
         open: None,
         run: Box::new(forbidden),
     };
-    options.chain(others).chain(programs).chain([forbidden]).collect()
+    one_in(3, options.chain(programs).collect())
+        .into_iter()
+        .chain(others)
+        .chain([forbidden])
+        .collect()
 }
 
 /// Whether the kernel tells nothing here.

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use testkit::sample::trials;
+use testkit::sample::{one_in, trials};
 use testkit::served::Served;
 
 /// No hooks. Copies that gcc makes of functions have other names, so it's to make none; how callers use what they know of a
@@ -84,6 +84,7 @@ pub(crate) fn tests() -> Vec<Test> {
             });
         }
     }
+    tests = one_in(4, tests);
     for (name, compiler, flags, source) in SERVED {
         tests.push(Test {
             name: format!("probes::attach::{name}"),

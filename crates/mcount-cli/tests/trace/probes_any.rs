@@ -7,6 +7,7 @@ use crate::truth::{Also, Room, same_with, tracer_with};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use testkit::sample::one_in;
 use testkit::served::Served;
 
 /// No hooks, and no copies of functions.
@@ -61,6 +62,7 @@ pub(crate) fn tests() -> Vec<Test> {
             });
         }
     }
+    tests = one_in(3, tests);
     let rows: [(&str, &[&'static str], Check); 5] = [
         ("named-by-debug-file", &["gcc", "objcopy"], named_by_debug_file),
         ("named-by-compressed-symbols", &["gcc", "objcopy", "xz"], named_by_compressed_symbols),

@@ -141,7 +141,7 @@ pub(crate) fn tests() -> Vec<Test> {
         simple("program::returns-twice", returns_twice),
         simple("program::returned-twice", returned_twice),
     ];
-    one_in(2, named.chain(simple).collect())
+    one_in(4, named.chain(simple).collect())
 }
 
 fn simple(name: &str, run: fn() -> Result<(), String>) -> Test {

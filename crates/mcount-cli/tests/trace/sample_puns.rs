@@ -13,6 +13,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use testkit::sample::one_in;
 use testkit::served::Served;
 
 /// What the kernel shows for pages that jumps lead to.
@@ -37,7 +38,7 @@ pub(crate) fn tests() -> Vec<Test> {
         .iter_mut()
         .filter(|one| one.name.ends_with("killed"))
         .for_each(|one| one.wants.push("strace"));
-    tests
+    one_in(4, tests)
 }
 
 /// What the program says of itself.

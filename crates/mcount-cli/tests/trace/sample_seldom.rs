@@ -7,6 +7,7 @@ use crate::truth::Room;
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
+use testkit::sample::one_in;
 use testkit::served::Served;
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -18,7 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("sample::wakes-slow", || near_the_truth(&["idle"], SLOW)),
         ("sample::wakes-cheaply", wakes_cheaply),
     ];
-    rows.into_iter().map(test).collect()
+    one_in(5, rows.into_iter().map(test).collect())
 }
 
 /// Seconds, and calls of `steady`, `late` and all others.

@@ -36,7 +36,7 @@ pub(crate) fn tests() -> Vec<Test> {
     let patchable =
         OPTIONS.iter().map(|options| test(&["-O2", "-g", "-fpatchable-function-entry=5"], options));
     let late = OPTIONS.iter().map(|options| test(&["-O2", "-g", "-pg"], options));
-    one_in(2, by_hooks.chain([lazy]).chain(patchable).chain(late).collect())
+    one_in(4, by_hooks.chain([lazy]).chain(patchable).chain(late).collect())
 }
 
 fn test(flags: &'static [&'static str], options: &'static [&'static str]) -> Test {

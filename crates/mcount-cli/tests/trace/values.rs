@@ -55,7 +55,7 @@ pub(crate) fn tests() -> Vec<Test> {
     };
     let builds = BUILDS.iter().map(|build| test("", build, &["--args-depth", "0"]));
     let followed = FOLLOWED.iter().map(|build| test("follow-", build, &["--args-depth", "2"]));
-    let builds = builds.chain(one_in(2, followed.collect()));
+    let builds = builds.chain(one_in(4, followed.collect()));
     let others: [(&str, Check); 10] = [
         ("values::entries", entries),
         ("values::attach", attached),

@@ -15,6 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use testkit::sample::one_in;
 use testkit::served::Served;
 
 const HOOKS: &[&str] = &["-O2", "-pthread", "-fpatchable-function-entry=5"];
@@ -61,12 +62,13 @@ pub(crate) fn tests() -> Vec<Test> {
         ("waits::states", &["gcc"], states),
     ];
     tests.extend(rows.map(|(name, wants, run)| test(name, wants, run)));
-    tests.extend(PROGRAMS.iter().map(|program| Test {
+    let programs = PROGRAMS.iter().map(|program| Test {
         name: format!("waits::program-{}", program.name),
         wants: vec![crate::programs::compiler(program.source)],
         open: program.open,
         run: Box::new(move || as_untraced(&Room::new()?, program, &[DEFAULTS])),
-    }));
+    });
+    tests.extend(one_in(4, programs.collect()));
     tests
 }
 

@@ -73,10 +73,10 @@ pub(crate) fn tests() -> Vec<Test> {
     ALL.iter()
         .flat_map(of)
         .chain(one_in(3, ALL.iter().filter_map(|of| of.stress()).collect()))
-        .chain(one_in(3, arm::own()))
+        .chain(one_in(6, arm::own()))
         .chain([s390x::several()])
-        .chain(one_in(3, i386::conventions()))
-        .chain(one_in(2, i386::protocols()))
+        .chain(one_in(6, i386::conventions()))
+        .chain(one_in(4, i386::protocols()))
         .chain(loongarch64::registers())
         .chain(loongarch64::aligned())
         .collect()
@@ -85,7 +85,7 @@ pub(crate) fn tests() -> Vec<Test> {
 impl Foreign {
     fn usual_tests(&'static self) -> Vec<Test> {
         let machine = self.machine;
-        let mut tests = one_in(3, self.alike());
+        let mut tests = one_in(6, self.alike());
         tests.extend(
             self.usual
                 .iter()

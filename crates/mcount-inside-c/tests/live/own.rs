@@ -51,13 +51,13 @@ fn test(
 }
 
 pub(crate) fn tests() -> Vec<Test> {
-    let mut tests = one_in(3, handlers());
+    let mut tests = one_in(6, handlers());
     for hooks in HOOKS.iter().filter(|hooks| !hooks.after_prologue && !hooks.gcc_fixed_only) {
         tests.push(test(format!("registers/gcc/{}", hooks.name), "gcc", || {
             check("gcc", *hooks, USUAL, &["registers.c"], &[])
         }));
     }
-    tests.extend(one_in(5, stress()));
+    tests.extend(one_in(10, stress()));
     // clang's hook is one instruction, and so is a call.
     let refused = [
         ("gcc", PATCHABLE, ""),

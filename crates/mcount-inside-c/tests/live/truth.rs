@@ -98,7 +98,8 @@ pub(crate) fn tests() -> Vec<Test> {
             });
         }
     }
-    tests.extend(one_in(3, everywhere()));
+    tests = one_in(3, tests);
+    tests.extend(one_in(6, everywhere()));
     tests
 }
 
