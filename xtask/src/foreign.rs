@@ -37,8 +37,8 @@ const MACHINE: &str = "arm";
 /// The other processor that `mcount` itself traces programs on.
 const PROGRAM: &str = "aarch64";
 
-/// How crates of others are compiled, and the standard library where it's built: optimized, they take longer than the tests, in which
-/// they read symbols once a program.
+/// Dependencies, and the standard library where it's built from source, aren't optimized: that takes longer than it saves in the tests,
+/// which read symbols once per program.
 const QUICK: &str = "profile.dev.package.'*'.opt-level=0";
 
 /// A processor that there is a library for.
@@ -180,8 +180,8 @@ fn usual(seed: Option<u64>, is_there: impl Fn(&str) -> bool) -> Vec<&'static For
     usual.filter(|one| is_drawn(one.name) || is_there(one.name)).collect()
 }
 
-/// Does what depends on the processor compile for the other one that `mcount` traces programs on, if Debian's compiler can be
-/// had? Nothing above the tracer does.
+/// Does the tracer compile for the other processor that `mcount` traces programs on, if there's a compiler of Debian? Nothing above
+/// it depends on the processor.
 pub(crate) fn check_program() -> Result<bool> {
     let Some(foreign) = ALL.iter().find(|one| one.name == PROGRAM) else { return Ok(true) };
     let compiler = match rust::compiler(&[foreign.package()]) {

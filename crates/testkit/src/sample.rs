@@ -1,4 +1,4 @@
-//! A part of many alike tests: CI runs another part each time, so that all are run within a few runs, and a run stays short.
+//! A part of many alike tests: CI runs another part each time, so that each has its turn, and a run stays short.
 //!
 //! `cargo xtask test` sets `MCOUNT_SAMPLE` to a number, the seed, and prints it. With seeds that follow each other, each test has its
 //! turn. Without the variable all tests run: `cargo test`, and `cargo xtask test --all`.

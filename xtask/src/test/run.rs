@@ -35,7 +35,7 @@ pub(super) fn build() -> Result<Option<Vec<TestProgram>>> {
     let Some(mut programs) = test_programs::build(linting(&mut cargo))? else { return Ok(None) };
     // In the same folder, because most of its dependencies are the same.
     let mut experiments = lab::cargo("test");
-    // They are run for a second; optimized, they compile for a minute.
+    // They run for a second. Optimizing them takes a minute.
     let experiments = experiments.args(["--config", "profile.dev.opt-level=0"]);
     let experiments = test_programs::build(linting(experiments))?;
     let Some(experiments) = experiments else { return Ok(None) };
@@ -44,7 +44,7 @@ pub(super) fn build() -> Result<Option<Vec<TestProgram>>> {
 }
 
 /// Has `cargo` compile the packages of the workspace with clippy's driver, which is the compiler with more lints. `cargo clippy`
-/// checks all of them, and all that they depend on, for itself: some three minutes more.
+/// would check them and their dependencies once more, which takes three minutes.
 ///
 /// With `rust-version` in Cargo.toml, this also finds what the declared Rust doesn't have (`incompatible_msrv`).
 pub(super) fn linting(cargo: &mut Command) -> &mut Command {
