@@ -58,12 +58,14 @@ pub(super) struct Slowed {
     /// As it is, and at least, and at most.
     parts: [f64; 3],
     cost: Cost,
+    /// The part of its time that a thread had a processor, at most. Caches are as cold as recording is seldom in that part.
+    runs: f64,
 }
 
 impl Slowed {
     /// How many times the calls there would be of those that threads made that were recorded for this part of their time, and how far that may be wrong.
     pub(super) fn more(&self, recording: Recording) -> (f64, f64) {
-        let cost = self.cost.of(recording.mean);
+        let cost = self.cost.of(recording.mean / self.runs);
         let [least, most] = [(1.0 - cost.unsure).max(0.0), 1.0 + cost.unsure];
         let [slowed, slowed_least, slowed_most] = self.parts;
         let more = |part: f64, times: f64| 1.0 + part * recording.more(cost.part * times);
@@ -95,7 +97,7 @@ impl Slowed {
 
     /// What recording costs in such threads.
     pub(super) fn cost(&self, recording: Recording) -> Cost {
-        let cost = self.cost.of(recording.mean);
+        let cost = self.cost.of(recording.mean / self.runs);
         // It isn't less than what the program doesn't make up for.
         let told = recording.told.map(|told| told.after(self.likely(cost)));
         match told.filter(|told| told.mean > cost.part) {
@@ -118,6 +120,8 @@ pub(super) struct Loads {
     /// Of each second, what recording took of it, and what it took of the time of the threads that were recorded, on average over what it took.
     recording: f64,
     of_threads: f64,
+    /// Processor time in each second, on average over what recording took, times that.
+    runs: f64,
     /// Sums of squares, of processor time: weights, and products.
     squares: [f64; 3],
 }
@@ -143,6 +147,7 @@ impl Loads {
             squares += recording * recording;
         }
         self.recording += weight * all;
+        self.runs += weight * all * used;
         self.of_threads += weight * squares / all.max(f64::MIN_POSITIVE);
         let product = weight * used;
         let squares = [weight * weight, weight * product, product * product];
@@ -152,14 +157,15 @@ impl Loads {
     /// As compared with what it used outside.
     pub(super) fn slowed(&self, outside: Load, cost: Cost) -> Slowed {
         if self.count < 2 || self.weights <= 0.0 || outside.elapsed <= 0.0 {
-            return Slowed { parts: [0.5, 0.0, 1.0], cost };
+            return Slowed { parts: [0.5, 0.0, 1.0], cost, runs: 1.0 };
         }
         let (used, recording) = (self.used / self.weights, self.recording / self.weights);
+        let runs = (self.runs / self.recording.max(f64::MIN_POSITIVE)).clamp(1e-3, 1.0);
         let of_threads = self.of_threads / self.weights;
         let [weights, product, square] = self.squares;
         let sum = square - 2.0 * used * product + used * used * weights;
         let error = 2.0 * deviation(sum, self.weights, self.count);
-        let Cost { part, unsure, .. } = cost.of(of_threads);
+        let Cost { part, unsure, .. } = cost.of(of_threads / runs);
         let slowed = |used: f64, times: f64| {
             let rest = (used - recording * part * times).max(f64::MIN_POSITIVE);
             let most = more(of_threads * part * times).max(1e-12);
@@ -167,7 +173,7 @@ impl Loads {
         };
         let least = slowed(used + error, (1.0 - unsure).max(0.0));
         let most = slowed(used - error, 1.0 + unsure);
-        Slowed { parts: [slowed(used, 1.0), least, most], cost }
+        Slowed { parts: [slowed(used, 1.0), least, most], cost, runs }
     }
 }
 
@@ -175,4 +181,25 @@ impl Loads {
 fn more(recording: f64) -> f64 {
     let recording = recording.min(BUSIEST);
     recording / (1.0 - recording)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thread_waits_for_processors_leaves_its_caches_as_they_are() {
+        let cost = Cost { part: 4.0, unsure: 0.5, found_at: 0.0 };
+        let found = [1.0, 0.25].map(|part| {
+            let mut loads = Loads::default();
+            for _ in 0..20 {
+                loads.begin(Load { used: part, elapsed: 1.0 }, 1.0);
+                loads.end([0.1 * part]);
+            }
+            let slowed = loads.slowed(Load { used: part, elapsed: 1.0 }, cost);
+            slowed.cost(Recording { mean: 0.1 * part, ..Recording::default() }).part
+        });
+        let [alone, among_others] = found.map(|part| part - cost.of(0.1).part);
+        assert!(alone.abs() < 1e-9 && among_others.abs() < 1e-9, "{found:?}");
+    }
 }

@@ -355,7 +355,8 @@ fn recording_does_not_count() {
         let mut usual = COST;
         for _ in 0..100 {
             let likely = Calibration::default().cost(usual);
-            usual += 0.1 * (COST / likely.of(usual / (1e-7 * to_float(apart as u64))).part - usual);
+            let recording = usual / (1e-7 * to_float(apart as u64)) / used_in;
+            usual += 0.1 * (COST / likely.of(recording).part - usual);
         }
         let mut sample = Sample::new(RATE, usual);
         for window in 0..100_u64 {
