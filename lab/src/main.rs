@@ -56,7 +56,7 @@ experiments:
   project   build C projects of Debian with mcount cc and compare every table with objdump; --trace: run
             the tests of programs of Debian traced
   servers   have probes come and go in redis, nginx and PostgreSQL under load
-  stress    arm and disarm 10,000 functions for minutes, while threads, signals and processes go on
+  stress    arm and disarm hooks or probes of 10,000 functions for minutes, while threads, signals and processes go on
   suites    run the tests of python, perl, git and openssl with every function probed, and compare
   timeline  compare system calls and kernel functions with strace's and trace-cmd's, under kernels of Debian in QEMU
 ";

@@ -145,11 +145,12 @@ fn number_before(text: &str, words: &str) -> Option<f64> {
 
 /// All code of a process is as in its files.
 #[expect(clippy::disallowed_methods, reason = "memory isn't a file")]
-fn as_in_files(process: u32) -> Result<()> {
-    let maps = std::fs::read_to_string(format!("/proc/{process}/maps"))?;
+pub(crate) fn as_in_files(process: u32) -> Result<()> {
+    let maps = || std::fs::read_to_string(format!("/proc/{process}/maps"));
+    let before = maps()?;
     let memory = std::fs::File::open(format!("/proc/{process}/mem"))?;
     let mut count = 0;
-    for line in maps.lines() {
+    for line in before.lines() {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let [range, "r-xp", offset, _, _, path] = fields.as_slice() else { continue };
         if !path.starts_with('/') || path.contains("memfd:") {
@@ -160,7 +161,13 @@ fn as_in_files(process: u32) -> Result<()> {
         let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
         let file = files::read(Path::new(path))?;
         let mut now = vec![0; usize::try_from(end - start)?];
-        memory.read_exact_at(&mut now, start)?;
+        if let Err(error) = memory.read_exact_at(&mut now, start) {
+            // A library may have been closed meanwhile.
+            if maps()?.lines().any(|now| now == line) {
+                return Err(error.into());
+            }
+            continue;
+        }
         let code = file.get(usize::try_from(offset)?..).ok_or("a short file")?;
         if let Some(at) = now.iter().zip(code).position(|(now, file)| now != file) {
             return Err(format!("{path} differs at {:#x} of its file", offset + at as u64).into());

@@ -2,7 +2,10 @@
 //!
 //! `tests/live/stress.c` checks itself: eight threads call 10,000 functions, signals come a thousand times a second, and
 //! another thread arms and disarms all or some of the functions, or replaces one. The time is shared between the
-//! protocols and what can be done with functions.
+//! protocols and what can be done with functions. `tests/live/through.c` is the same without hooks and without the library:
+//! there, `mcount` makes probes and takes them away ([`probes`]).
+
+mod probes;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,13 +13,17 @@ use std::process::Command;
 use lexopt::Arg;
 
 use crate::sources::shell;
-use crate::{Result, files};
+use crate::{Result, files, programs};
 
 const USAGE: &str = "\
-usage: cargo lab stress [OPTION…]
+usage: cargo lab stress [OPTION…] [hooks] [probes]
 
-  --minutes N     how long, all in all (default 60)
+  hooks           a program arms its own hooks
+  probes          mcount attaches to a program without hooks, samples it, and looks at it with top
+
+  --minutes N     how long each of them takes (default 60)
   --library FILE  the libmcount_live_c.so to test (default: target/release, built now)
+  --mcount FILE   the mcount to test (default: target/release, built now)
 ";
 
 /// What is done with the functions; most time goes where most can happen.
@@ -26,11 +33,15 @@ const PROTOCOLS: &[(&str, &str)] = &[("one byte", "0"), ("breakpoint", "1"), ("s
 
 /// Runs the chore; `false` if a program found something wrong.
 pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
-    let (mut minutes, mut library) = (60.0, None);
+    let (mut minutes, mut library, mut mcount) = (60.0, None, None);
+    let (mut has_hooks, mut has_probes) = (false, false);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("minutes") => minutes = parser.value()?.to_string_lossy().parse()?,
             Arg::Long("library") => library = Some(PathBuf::from(parser.value()?)),
+            Arg::Long("mcount") => mcount = Some(PathBuf::from(parser.value()?)),
+            Arg::Value(name) if name == "hooks" => has_hooks = true,
+            Arg::Value(name) if name == "probes" => has_probes = true,
             Arg::Short('h') | Arg::Long("help") => {
                 print!("{USAGE}");
                 return Ok(true);
@@ -38,13 +49,26 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let library = match library {
-        Some(library) => std::path::absolute(library)?,
-        None => build_library()?,
-    };
+    let has_both = has_hooks == has_probes;
     let folder = files::target().join("stress");
     files::make_folder(&folder)?;
-    compile(&folder, &library)?;
+    let mut is_well = true;
+    if has_hooks || has_both {
+        let library = match library {
+            Some(library) => std::path::absolute(library)?,
+            None => build_library()?,
+        };
+        is_well &= hooks(&folder, &library, minutes)?;
+    }
+    if has_probes || has_both {
+        is_well &= probes::run(&folder, &programs::mcount(mcount)?, minutes)?;
+    }
+    Ok(is_well)
+}
+
+/// A program arms its own hooks.
+fn hooks(folder: &Path, library: &Path, minutes: f64) -> Result<bool> {
+    compile(folder, library)?;
     let mut is_well = true;
     for (kind, share) in KINDS {
         for (protocol, number) in PROTOCOLS {
@@ -52,7 +76,7 @@ pub(crate) fn run(mut parser: lexopt::Parser) -> Result<bool> {
             println!("== {kind}, {protocol}: {seconds:.0} s");
             let mut command = Command::new("./stress");
             command.args([&format!("{seconds:.1}"), *number, *kind, "./plugin.so"]);
-            let status = command.current_dir(&folder).status()?;
+            let status = command.current_dir(folder).status()?;
             if !status.success() {
                 println!("== failed: {kind}, {protocol}: {status}");
                 is_well = false;
