@@ -223,18 +223,45 @@ fn seize(process: i32, id: i32) -> io::Result<bool> {
     }
 }
 
+/// How often the parent is looked at again that may only seem to be the tracer: it does once in 240 times that a process is let go again and again.
+const UNLINKED: u32 = 5;
+
 /// Why process `process` can't be traced, if the kernel says `error`.
 #[must_use]
 pub fn refused(process: i32, error: io::Error) -> io::Error {
     if error.raw_os_error() != Some(libc::EPERM) {
         return error;
     }
-    let text = match status(process, "TracerPid:") {
-        Some(tracer) if tracer != 0 => format!("process {tracer} traces it already: end that one first"),
-        _ => "you may not trace it: another user owns it, it has privileges, or the system forbids it (kernel.yama.ptrace_scope); root may do more"
+    let text = match traced(process) {
+        Some(text) => text,
+        None => "you may not trace it: another user owns it, it has privileges, or the system forbids it (kernel.yama.ptrace_scope); root may do more"
             .to_owned(),
     };
     io::Error::new(io::ErrorKind::PermissionDenied, text)
+}
+
+/// That another process traces `process`, in words; `None` if no one does.
+#[must_use]
+pub fn traced(process: i32) -> Option<String> {
+    let tracer = tracer(process)?;
+    Some(format!("process {tracer} traces it already: end that one first"))
+}
+
+/// The process that traces `process`. When a tracer lets it go, Linux makes its parent the tracer until it has none
+/// (`__ptrace_unlink`), so the parent has to be seen again and again.
+fn tracer(process: i32) -> Option<i32> {
+    let mut again = UNLINKED;
+    loop {
+        let thread = status(process, "TracerPid:").filter(|thread| *thread != 0)?;
+        let thread = i32::try_from(thread).ok()?;
+        // It may have ended meanwhile.
+        let tracer = status(thread, "Tgid:");
+        if again == 0 || tracer != status(process, "PPid:") {
+            return Some(tracer.and_then(|tracer| i32::try_from(tracer).ok()).unwrap_or(thread));
+        }
+        again -= 1;
+        std::thread::sleep(Duration::from_micros(500));
+    }
 }
 
 /// The numbers of all threads of `process`.
@@ -265,5 +292,60 @@ mod tests {
         assert_eq!(priority(), if is_allowed { -20 } else { before });
         drop(hurry);
         assert_eq!(priority(), before);
+    }
+
+    /// A child of this process runs `work` again and again, and is killed in the end.
+    struct Child(i32);
+
+    impl Child {
+        fn new(work: impl Fn()) -> Self {
+            // SAFETY: the child only makes system calls.
+            match unsafe { libc::fork() } {
+                0 => loop {
+                    work();
+                },
+                id => Self(id),
+            }
+        }
+    }
+
+    impl Drop for Child {
+        fn drop(&mut self) {
+            // SAFETY: these take no pointer to anything, and the child is this process's own.
+            unsafe {
+                libc::kill(self.0, libc::SIGKILL);
+                libc::waitpid(self.0, std::ptr::null_mut(), 0);
+            }
+        }
+    }
+
+    /// The parent of a process isn't its tracer while another one lets it go.
+    #[test]
+    fn a_process_is_traced_by_its_tracer() {
+        // SAFETY: these take no pointers to anything.
+        let traced = Child::new(|| unsafe {
+            libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY);
+            libc::pause();
+        });
+        let id = traced.0;
+        let tracing = Child::new(|| {
+            if request::seize(id, 0).is_ok() {
+                // SAFETY: these take no pointers to anything.
+                unsafe {
+                    libc::ptrace(libc::PTRACE_INTERRUPT, id, 0, 0);
+                    libc::waitpid(id, std::ptr::null_mut(), libc::__WALL);
+                    libc::ptrace(libc::PTRACE_DETACH, id, 0, 0);
+                }
+            }
+        });
+        let (mut seen, mut reads) = (0, 0);
+        let deadline = Instant::now() + PATIENCE;
+        while (reads < 20_000 || seen == 0) && Instant::now() < deadline {
+            let found = tracer(id);
+            assert!(found.is_none_or(|found| found == tracing.0), "{found:?} after {reads}");
+            seen += u32::from(found.is_some());
+            reads += 1;
+        }
+        assert!(seen > 0, "no tracer in {reads}");
     }
 }

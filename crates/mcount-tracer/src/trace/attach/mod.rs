@@ -43,8 +43,8 @@ use super::file::Size;
 use super::processor;
 use super::scope::Scope;
 use crate::commit::Failure;
+use mcount_ptrace::Tracee;
 use mcount_ptrace::stop::{self, refused};
-use mcount_ptrace::{Tracee, status};
 use nix::libc;
 use std::ffi::OsString;
 use std::io;
@@ -225,10 +225,8 @@ fn check(process: i32) -> io::Result<()> {
     if process == i32::try_from(std::process::id()).unwrap_or(0) {
         return other("it's mcount itself");
     }
-    if let Some(tracer) = status(process, "TracerPid:").filter(|tracer| *tracer != 0) {
-        return Err(io::Error::other(format!(
-            "process {tracer} traces it already: end that one first"
-        )));
+    if let Some(text) = stop::traced(process) {
+        return Err(io::Error::other(text));
     }
     check_program(process)
 }
