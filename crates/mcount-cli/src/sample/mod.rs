@@ -194,7 +194,7 @@ impl Table {
         match &self.output {
             // A sample of an earlier time isn't replaced by nothing.
             Some(output) if !output.is_rotated => {
-                Err(io::Error::other(format!("it {ENDED_BEFORE}")))
+                Err(io::Error::other(format!("sampling {ENDED_BEFORE}; let it take longer")))
             }
             // One of many processes of a program, which is sampled again.
             Some(output) if !self.has_written => {
