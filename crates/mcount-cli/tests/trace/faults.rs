@@ -262,6 +262,13 @@ fn state(process: u64) -> Option<char> {
     text.rsplit_once(") ")?.1.chars().next()
 }
 
+/// A thread of it stands because it's traced. While one that has just begun does, the first one may wait for it.
+fn one_stands(process: u64) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+    let numbers = threads.filter_map(|one| one.ok()?.file_name().to_str()?.parse().ok());
+    numbers.into_iter().any(|thread| state(thread) == Some('t'))
+}
+
 /// `busy.c`, traced, with what it counts.
 struct Busy {
     room: Room,
@@ -410,7 +417,7 @@ fn kill_tracer(loads: bool) -> Result<(), String> {
 fn kill_tracer_that_was_asked() -> Result<(), String> {
     let mut busy = Busy::start(true)?;
     kill_one(u64::from(busy.child.id()), Signal::SIGSTOP);
-    until("it stands", || state(busy.process) == Some('t'))?;
+    until("it stands", || one_stands(busy.process))?;
     busy.child.kill().and_then(|()| busy.child.wait()).map_err(|error| error.to_string())?;
     let before = busy.counted()?;
     until("it runs on", || busy.counted().is_ok_and(|now| now > before + 3000))?;
