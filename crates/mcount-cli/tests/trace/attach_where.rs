@@ -2,11 +2,12 @@
 
 use crate::Test;
 use crate::attach::{Attached, compare, text};
-use crate::truth::{Room, kill_one, until};
+use crate::truth::{Room, kill_one, sources, until};
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 use testkit::served::Served;
 
 const HOOKS: &[&str] = &["-O2", "-fpatchable-function-entry=5"];
@@ -17,7 +18,7 @@ const NOBODY: &[&str] = &["--reuid=65534", "--regid=65534", "--clear-groups"];
 type Row = (&'static str, &'static str, fn() -> Result<(), String>);
 
 pub(crate) fn tests() -> Vec<Test> {
-    let rows: [Row; 17] = [
+    let rows: [Row; 18] = [
         ("attach::opened-later", "gcc", opened_later),
         ("attach::spoilt", "gcc", spoilt),
         ("attach::inside-a-hook", "gcc", inside_a_hook),
@@ -35,6 +36,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("attach::child-is-idle", "gcc", child_is_idle),
         ("attach::traced", "gcc", traced),
         ("attach::stopped", "gcc", stopped),
+        ("attach::two-that-arm", "gcc", two_that_arm),
     ];
     let test = |(name, program, run): Row| Test {
         name: name.to_owned(),
@@ -424,4 +426,45 @@ fn stopped() -> Result<(), String> {
         return Err("it counts otherwise".to_owned());
     }
     served.end()
+}
+
+/// The second one comes while the first one makes thousands of probes, for which threads needn't stand. It's told who is there, or that
+/// it's traced. Meanwhile, eight threads run through the functions.
+fn two_that_arm() -> Result<(), String> {
+    let room = Room::new()?;
+    let live = sources().join("../live").display().to_string();
+    let include = format!("-I{live}/../../include");
+    let library = room.compile("gcc", &["-shared", "-fPIC"], &format!("{live}/plugin.c"))?;
+    let flags = ["-O2", &include, &format!("{live}/many.c")];
+    let program = room.compile("gcc", &flags, &format!("{live}/through.c"))?;
+    let mut through = room.start("running", Command::new(&program).arg("30").arg(&library))?;
+    let process = through.id().to_string();
+    let mut refused = 0;
+    for delay in (0..10).map(|round| 50 + round * 50) {
+        let attach = |name: &str| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+            command.args(["attach", "--probe", "*", "--ring", "16M", "--duration", "300ms"]);
+            room.start(&format!("{name}-{delay}"), command.arg(&process))
+        };
+        let mut first = attach("first")?;
+        std::thread::sleep(Duration::from_millis(delay));
+        let mut second = attach("second")?;
+        for (name, child) in [("first", &mut first), ("second", &mut second)] {
+            let ended = room.wait(&format!("{name}-{delay}"), child)?;
+            let says = ["is attached to it already", "traces it already", "it has ended"];
+            let is_refused = ended.code == 2 && says.iter().any(|one| ended.stderr.contains(one));
+            if ended.code != 0 && !is_refused {
+                return Err(format!("{name} after {delay} ms: {ended:?}"));
+            }
+            refused += u32::from(is_refused);
+        }
+        if !matches!(through.try_wait(), Ok(None)) {
+            break;
+        }
+    }
+    let ended = room.wait("running", &mut through)?;
+    if ended.code != 0 || !ended.stdout.ends_with("\nok\n") || refused == 0 {
+        return Err(format!("{refused} were refused: {ended:?}"));
+    }
+    Ok(())
 }

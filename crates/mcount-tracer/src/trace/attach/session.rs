@@ -9,7 +9,7 @@ use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
 use super::puns::Puns;
 use super::sites::{self, Change, Prepared, Stubs};
-use super::survey::{NO_ROOM, is_free, is_inside, make_room, uses_block};
+use super::survey::{Claim, NO_ROOM, is_free, is_inside, make_room, uses_block};
 use super::words::{self, Gated, GatedWord};
 use crate::trace::image::Image;
 use crate::trace::modules::Hook;
@@ -50,6 +50,10 @@ pub(super) struct Session {
     pub(super) stood: Duration,
     /// No thread is in the agent, and none can get there: nothing leads there.
     is_unused: bool,
+    /// A recorder was killed that had this process.
+    was_left: bool,
+    /// From [`Session::prepare`] on, until it's armed.
+    claim: Option<Claim>,
 }
 
 /// Where each of some threads goes on.
@@ -78,8 +82,12 @@ struct Ready {
 
 impl Session {
     /// Puts the agent into the process of `program`, or finds it there, and makes room near modules that are out of its
-    /// reach. Nothing is armed yet.
-    pub(super) fn prepare(program: &Program, memory: Memory) -> io::Result<Self> {
+    /// reach. Nothing is armed yet, but it's the process of `owner` from now on.
+    pub(super) fn prepare(
+        program: &Program,
+        memory: Memory,
+        owner: (u64, u64),
+    ) -> io::Result<Self> {
         let image = Image::new()?;
         let process = program.process;
         let mut standing = Standing::of(process)?;
@@ -95,13 +103,14 @@ impl Session {
             };
             return Err(io::Error::other(why));
         }
-        let is_unused = match &found {
-            None => true,
+        let (is_unused, was_left) = match &found {
+            None => (true, false),
             Some(block) => {
                 let rooms = sites::rooms(&maps, &image, block.bias);
                 let places = resume::places(&standing, &memory, &maps);
                 let is_there = is_inside(&places, &rooms, block.code(&image));
-                block.owner(&memory)?.0 == 0 && !is_there
+                let was_left = block.owner(&memory)?.0 != 0;
+                (!was_left && !is_there, was_left)
             }
         };
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
@@ -115,6 +124,7 @@ impl Session {
             let extent = program.extent();
             Block::inject(&image, &mut remote, Target { process, memory: &memory }, &maps, extent)?
         };
+        let claim = Claim::new(block, process, owner)?;
         let begin = block.bias + image.symbols.begin;
         to_result(remote.function(begin, [0, 0], block.end(&image))?)?;
         // The agent has mapped more.
@@ -123,7 +133,9 @@ impl Session {
         drop(remote);
         let stood = standing.since.elapsed();
         drop(standing);
-        Ok(Self { near, stood, is_unused, ..Self::of(process, memory, image, block) })
+        let claim = Some(claim);
+        let session = Self::of(process, memory, image, block);
+        Ok(Self { near, stood, is_unused, was_left, claim, ..session })
     }
 
     /// Nothing is known yet of what has been changed in a process that has the agent.
@@ -142,6 +154,8 @@ impl Session {
             near: HashMap::new(),
             stood: Duration::ZERO,
             is_unused: false,
+            was_left: false,
+            claim: None,
         }
     }
 
@@ -271,20 +285,19 @@ impl Session {
         program: &Program,
         plan: Plan,
         recording: Recording<'_>,
-        owner: (u64, u64),
     ) -> io::Result<usize> {
         let ready = self.make_ready(program, plan)?;
         let (mut standing, maps, places) = self.stand_outside()?;
-        is_free(&self.block, &self.memory)?;
         self.rooms = sites::rooms(&maps, &self.image, self.block.bias);
-        if self.block.owner(&self.memory)?.0 != 0 {
+        if self.was_left {
             self.clean_up(program, recording.scope, &maps)?;
         }
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
         let mut remote = self.block.remote(&self.image, thread, &self.memory)?;
         self.hand_over(&mut remote, recording)?;
         drop(remote);
-        self.block.set_owner(&self.memory, owner)?;
+        // Whoever finds it armed has to put it back.
+        self.claim.take().into_iter().for_each(Claim::keep);
         if !ready.is_written {
             self.write_code(&ready.plan)?;
         }
@@ -550,6 +563,7 @@ impl Session {
                     remote.call(libc::SYS_munmap, &[map.start, map.end - map.start])?;
                 }
                 drop(remote);
+                self.claim.take().into_iter().for_each(Claim::keep);
                 self.block.set_owner(&self.memory, (0, 0))?;
                 self.let_go(standing);
                 return Ok(true);

@@ -39,6 +39,37 @@ pub(super) fn is_free(block: &Block, memory: &Memory) -> io::Result<()> {
     Ok(())
 }
 
+/// A process whose recorder is the one that holds this. Others would write their stubs where it writes its own, so they
+/// have to know of it before anything is armed.
+pub(super) struct Claim {
+    block: Block,
+    memory: Memory,
+    is_kept: bool,
+}
+
+impl Claim {
+    /// All threads of `process` stand.
+    pub(super) fn new(block: Block, process: i32, owner: (u64, u64)) -> io::Result<Self> {
+        let claim = Self { block, memory: Memory::open(process)?, is_kept: false };
+        claim.block.set_owner(&claim.memory, owner)?;
+        Ok(claim)
+    }
+
+    /// The process stays the owner's.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // If it has ended, it's nobody's.
+            let _ = self.block.set_owner(&self.memory, (0, 0));
+        }
+    }
+}
+
 /// Makes room for thunks near all modules that are out of the agent's reach: others of their functions may be wanted later.
 pub(super) fn make_room(
     program: &Program,

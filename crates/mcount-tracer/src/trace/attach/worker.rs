@@ -145,7 +145,7 @@ impl Worker {
         let of_kernel = kernel::Wanted::of(&request.scope)?;
         kernel::check(process, &of_kernel)?;
         let instance = Instance::wanted(&request.scope)?;
-        let mut session = Session::prepare(&program, memory)?;
+        let mut session = Session::prepare(&program, memory, this_one())?;
         if let Some(why) = no_returns(&program, &session, &request)? {
             if request.scope.needs_returns() || request.sampling.is_some() {
                 return Err(io::Error::other(why));
@@ -447,7 +447,7 @@ fn arm(
 ) -> io::Result<Vec<String>> {
     describe_in(trace, program)?;
     let plan = session.plan(program, scope, false)?;
-    let left_alone = session.arm(program, plan, Recording { trace, scope }, this_one())?;
+    let left_alone = session.arm(program, plan, Recording { trace, scope })?;
     if left_alone >= program.wanted() && program.has_sled_runtime() {
         return Err(io::Error::other(format!("no hook is as in its file{PATCHED}")));
     }
