@@ -16,6 +16,7 @@ mod declared;
 mod ended;
 mod events;
 mod faults;
+mod inherited;
 mod instrumented;
 mod kernel_functions;
 mod languages;
@@ -108,6 +109,7 @@ fn main() -> ExitCode {
         .chain(sanitizers::tests())
         .chain(sizes::tests())
         .chain(sleds::tests())
+        .chain(inherited::tests())
         .chain(instrumented::tests())
         .chain(waits::tests())
         .chain(system_calls::tests())

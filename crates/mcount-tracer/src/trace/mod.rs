@@ -21,6 +21,7 @@ mod gates;
 mod given;
 mod image;
 mod imports;
+mod inherited;
 mod inject;
 mod instrumented;
 mod instrumented_calls;

@@ -1,5 +1,6 @@
 //! Starting the program: a child that stands until it's traced, and then executes it.
 
+use super::inherited;
 use super::switch::Waker;
 use super::told::{self, Told};
 use crate::commit::Failure;
@@ -49,8 +50,8 @@ pub(super) fn spawn(command: &[OsString]) -> io::Result<Child> {
         // SAFETY: as above; the strings and the list of pointers live on in the child.
         unsafe {
             let mut byte = 0_u8;
-            // Rust has this program ignore it, which isn't to be inherited.
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            inherited::restore_signals();
+            inherited::restore_descriptors();
             libc::signal(libc::SIGXFSZ, too_large);
             libc::close(go[1]);
             libc::read(go[0], (&raw mut byte).cast(), 1);

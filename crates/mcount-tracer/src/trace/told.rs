@@ -59,7 +59,8 @@ impl Told {
     }
 }
 
-fn is_ignored(signal: libc::c_int) -> bool {
+/// Does this process ignore a signal?
+pub(super) fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: nothing is changed, and what there is goes to a value of ours.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

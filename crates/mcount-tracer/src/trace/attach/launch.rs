@@ -3,6 +3,7 @@
 //! It's held by a jump to itself, which takes the place of an instruction. So it needs no tracer while the
 //! hooks are armed, which is then done as in any other process.
 
+use crate::trace::inherited;
 use mcount_cpu::here::outside::{BEHIND_BREAKPOINT, BREAKPOINT, HOLD};
 use mcount_ptrace::{Memory, Standing, Tracee};
 use nix::libc;
@@ -94,7 +95,7 @@ fn spawn(command: &[OsString], streams: Streams) -> io::Result<i32> {
         // SAFETY: as above; the strings and the list of pointers live on in the child.
         unsafe {
             set_up_streams(streams);
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            inherited::restore_signals();
             libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
             libc::execvp(program.as_ptr(), pointers.as_ptr());
             let error = *libc::__errno_location();
@@ -133,7 +134,7 @@ unsafe fn set_up_streams(streams: Streams) {
     // SAFETY: the caller's; the path is a string.
     unsafe {
         match streams {
-            Streams::Own => return,
+            Streams::Own => return inherited::restore_descriptors(),
             Streams::ToError => {
                 libc::dup2(2, 1);
                 return;
