@@ -26,7 +26,8 @@ static mut mcount_names: [u8; 8192] = [0; 8192];
 
 unsafe extern "C" {
     static mcount_stubs: u8;
-    static mcount_stubs_end: u8;
+    /// The end of stubs, and of moved instructions where these have a room of their own behind them.
+    static mcount_rooms_end: u8;
     safe fn mcount_ask(process: u32, thread: u32, signal: u64);
 }
 
@@ -57,8 +58,8 @@ extern "C" fn mcount_start() -> i64 {
         let names = &*names;
         let first = names.iter().position(|byte| *byte == 0).unwrap_or(0);
         let stubs = (&raw const mcount_stubs) as u64;
-        let size = (&raw const mcount_stubs_end) as u64 - stubs;
-        if !map_stubs(stubs, size) || !thread::start() || !blocks::start() {
+        let size = (&raw const mcount_rooms_end) as u64 - stubs;
+        if !map_rooms(stubs, size) || !thread::start() || !blocks::start() {
             return -ENOMEM;
         }
         let length = config().length;
@@ -93,15 +94,15 @@ fn ask() {
     sys::set_signals(before);
 }
 
-/// Makes the room for stubs readable and executable memory that costs nothing until it's written to.
+/// Makes the rooms readable and executable memory that costs nothing until it's written to. glibc does that; musl maps the agent's file there, beyond its end.
 ///
 /// # Safety
 ///
-/// It must be the agent's room for stubs.
-unsafe fn map_stubs(address: u64, size: u64) -> bool {
+/// They must be the agent's rooms.
+unsafe fn map_rooms(address: u64, size: u64) -> bool {
     const PROT_READ_EXECUTE: u64 = 5;
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | sys::MAP_FIXED;
-    // SAFETY: the caller promises that it is the agent's room for stubs.
+    // SAFETY: the caller promises that they are the agent's rooms.
     let result =
         unsafe { sys::call(number::MMAP, [address, size, PROT_READ_EXECUTE, flags, u64::MAX, 0]) };
     u64::try_from(result).ok() == Some(address)

@@ -27,15 +27,17 @@ const COUNTS: [(&str, u64); 9] = [
     ("compare", 2086),
 ];
 
-/// Compiler and flags of static programs.
-const STATIC: [(&str, &str, &str); 3] = [
-    ("glibc", "gcc", "-static"),
-    ("glibc-pie", "gcc", "-static-pie"),
-    ("musl", "musl-gcc", "-static"),
+/// Compiler and flags of programs that are linked in other ways than most.
+const LINKED: [(&str, &str, &str); 5] = [
+    ("glibc-static", "gcc", "-static"),
+    ("glibc-static-pie", "gcc", "-static-pie"),
+    ("musl-static", "musl-gcc", "-static"),
+    ("musl", "musl-gcc", "-pie"),
+    ("musl-fixed", "musl-gcc", "-no-pie"),
 ];
 
-/// Static programs: exceptions, threads that end in many ways, jumps out of functions, processes.
-const STATIC_PROGRAMS: [&str; 5] =
+/// These programs: exceptions, threads that end in many ways, jumps out of functions, processes.
+const LINKED_PROGRAMS: [&str; 5] =
     ["deterministic.c", "jumps.c", "thread-ends.cpp", "unwind.cpp", "fork.c"];
 
 type Check = fn() -> Result<(), String>;
@@ -45,20 +47,20 @@ pub(crate) fn tests() -> Vec<Test> {
         return Vec::new();
     }
     let mut tests = Vec::new();
-    for (libc, compiler_of_c, flag) in STATIC {
-        for source in STATIC_PROGRAMS {
+    for (libc, compiler_of_c, flag) in LINKED {
+        for source in LINKED_PROGRAMS {
             let is_c = compiler(source) == "gcc";
-            if !is_c && libc == "musl" {
+            if !is_c && libc.starts_with("musl") {
                 continue;
             }
             let compiler = if is_c { compiler_of_c } else { compiler(source) };
             // So it is with compilers' hooks.
             let is_open = !is_c && cfg!(target_arch = "aarch64");
             tests.push(Test {
-                name: format!("probes::static::{libc}::{source}"),
+                name: format!("probes::linked::{libc}::{source}"),
                 wants: vec![compiler],
                 open: is_open.then_some("a static unwinder doesn't find the agent"),
-                run: Box::new(move || is_static(compiler, flag, source)),
+                run: Box::new(move || is_as_untraced(compiler, flag, source)),
             });
         }
     }
@@ -79,8 +81,8 @@ pub(crate) fn tests() -> Vec<Test> {
     tests
 }
 
-/// A static program with all functions probed does what it does untraced.
-fn is_static(compiler: &str, flag: &str, source: &str) -> Result<(), String> {
+/// A program with all functions probed does what it does untraced.
+fn is_as_untraced(compiler: &str, flag: &str, source: &str) -> Result<(), String> {
     let room = Room::new()?;
     let flags = [NO_HOOKS, &[flag, "-pthread"]].concat();
     let program = room.compile(compiler, &flags, source)?;

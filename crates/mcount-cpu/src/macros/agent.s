@@ -30,6 +30,9 @@ mcount_stubs:
     .globl mcount_stubs_end
     .hidden mcount_stubs_end
 mcount_stubs_end:
+    .globl mcount_rooms_end
+    .hidden mcount_rooms_end
+mcount_rooms_end:
     .section .note.GNU-stack, "", %progbits
     .text
     .endm

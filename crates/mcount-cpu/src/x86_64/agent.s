@@ -419,6 +419,9 @@ mcount_moved:
     .globl mcount_moved_end
     .hidden mcount_moved_end
 mcount_moved_end:
+    .globl mcount_rooms_end
+    .hidden mcount_rooms_end
+mcount_rooms_end:
     .section .note.GNU-stack, "", @progbits
     .text
 # As it was before.
