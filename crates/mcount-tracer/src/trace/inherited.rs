@@ -1,5 +1,5 @@
-//! What this process has inherited and the program that it starts has to inherit, too, but Rust's runtime changes before `main`: it ignores SIGPIPE, and
-//! opens `/dev/null` where a standard descriptor is closed.
+//! Rust's runtime ignores SIGPIPE before `main`, and
+//! opens `/dev/null` where a standard descriptor is closed. The program that this process starts inherits what there was.
 
 use nix::libc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};

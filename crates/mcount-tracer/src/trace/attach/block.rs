@@ -43,6 +43,9 @@ const OWNER: u64 = 0;
 const OWNER_START: u64 = 8;
 /// How many words for calls of library functions were in use so far.
 const WORDS: u64 = 16;
+/// The process that is its owner's while nothing is armed in it yet; 0 from then on. A process that it has made meanwhile has the same note, and
+/// is nobody's.
+const CLAIMED: u64 = 24;
 const REGISTERED: u64 = 64;
 /// How many unwinders can be noted, and bytes of what each keeps.
 const REGISTERED_COUNT: u64 = 16;
@@ -218,6 +221,17 @@ impl Block {
     pub(super) fn set_owner(&self, memory: &Memory, owner: (u64, u64)) -> io::Result<()> {
         memory.write(self.notes + OWNER_START, &owner.1.to_le_bytes())?;
         memory.write(self.notes + OWNER, &owner.0.to_le_bytes())
+    }
+
+    /// Is the note of the owner a copy, of a process that had another number?
+    pub(super) fn is_copied(&self, memory: &Memory, process: i32) -> io::Result<bool> {
+        let claimed = memory.word(self.notes + CLAIMED)?;
+        Ok(claimed != 0 && u64::try_from(process) != Ok(claimed))
+    }
+
+    /// Only `process` has the owner that's noted, or with 0, those that it makes have it, too.
+    pub(super) fn set_claimed(&self, memory: &Memory, process: i32) -> io::Result<()> {
+        memory.write(self.notes + CLAIMED, &u64::from(process.unsigned_abs()).to_le_bytes())
     }
 
     /// The words by which calls of library functions go on: all of them, in the order in which they are to be used. Those that were used last

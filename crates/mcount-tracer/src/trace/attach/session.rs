@@ -94,7 +94,7 @@ impl Session {
         let maps = maps::read(process)?;
         let found = Block::find(&image, &memory, &maps);
         if let Some(block) = &found {
-            is_free(block, &memory)?;
+            is_free(block, &memory, process)?;
         } else if standing.threads.iter().any(|thread| uses_block(thread, &maps)) {
             let why = if maps.iter().any(is_ours) {
                 "it has the agent of another version of mcount, or a changed one; restart the process"
@@ -297,7 +297,7 @@ impl Session {
         self.hand_over(&mut remote, recording)?;
         drop(remote);
         // Whoever finds it armed has to put it back.
-        self.claim.take().into_iter().for_each(Claim::keep);
+        self.claim.take().map_or(Ok(()), Claim::keep)?;
         if !ready.is_written {
             self.write_code(&ready.plan)?;
         }
@@ -563,7 +563,7 @@ impl Session {
                     remote.call(libc::SYS_munmap, &[map.start, map.end - map.start])?;
                 }
                 drop(remote);
-                self.claim.take().into_iter().for_each(Claim::keep);
+                self.claim.take().map_or(Ok(()), Claim::keep)?;
                 self.block.set_owner(&self.memory, (0, 0))?;
                 self.let_go(standing);
                 return Ok(true);

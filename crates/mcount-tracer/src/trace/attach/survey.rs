@@ -29,7 +29,10 @@ pub(super) fn is_inside(
 }
 
 /// Fails if another recorder that lives has this process.
-pub(super) fn is_free(block: &Block, memory: &Memory) -> io::Result<()> {
+pub(super) fn is_free(block: &Block, memory: &Memory, process: i32) -> io::Result<()> {
+    if block.is_copied(memory, process)? {
+        return Ok(());
+    }
     let (owner, start) = block.owner(memory)?;
     let owner = i32::try_from(owner).unwrap_or(0);
     if owner != 0 && super::start_of(owner).is_some_and(|found| found == start) {
@@ -51,13 +54,15 @@ impl Claim {
     /// All threads of `process` stand.
     pub(super) fn new(block: Block, process: i32, owner: (u64, u64)) -> io::Result<Self> {
         let claim = Self { block, memory: Memory::open(process)?, is_kept: false };
+        claim.block.set_claimed(&claim.memory, process)?;
         claim.block.set_owner(&claim.memory, owner)?;
         Ok(claim)
     }
 
-    /// The process stays the owner's.
-    pub(super) fn keep(mut self) {
+    /// The process stays the owner's, and so do those that it makes from now on.
+    pub(super) fn keep(mut self) -> io::Result<()> {
         self.is_kept = true;
+        self.block.set_claimed(&self.memory, 0)
     }
 }
 

@@ -145,7 +145,7 @@ impl PatchAttempt {
     fn check_free(&self, hub: Option<&Hub>, maps: &[Mapping]) -> io::Result<()> {
         if maps.iter().any(block::is_ours) {
             match Block::find(&Image::new()?, &self.memory, maps) {
-                Some(block) => is_free(&block, &self.memory)?,
+                Some(block) => is_free(&block, &self.memory, self.process)?,
                 None => {
                     return Err(io::Error::other(
                         "it has the agent of another version of mcount, or a changed one; restart the process",
