@@ -2,7 +2,7 @@
 //! holds. What is done is bits 0 to 7.
 
 /// Puts the value of a source, bits 8 to 15, on the stack: bits 16 to 23 say how it's read, bits 24 to 31 how many bytes it
-/// has, and bits 32 to 47 where it is on the stack.
+/// has, and bits 32 to 47 where it is on the stack or in the register.
 pub const VALUE: u64 = 1;
 /// Puts the next word on the stack, as a number with a sign if bit 8 is set.
 pub const NUMBER: u64 = 2;

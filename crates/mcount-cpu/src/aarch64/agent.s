@@ -65,15 +65,11 @@
     b mcount_personality_of
     FINISH mcount_personality
 
-// What the dynamic linker calls instead of its function for debuggers.
-    BEGIN mcount_rendezvous
-    b mcount_rendezvous_of
-    FINISH mcount_rendezvous
+    RENDEZVOUS b
 
 // kill(2) in the form of tgkill(w0, w1, w2). The recorder knows by the address behind the system call that
 // the signal is a question to it.
-    .globl mcount_asked
-    .hidden mcount_asked
+    HIDDEN mcount_asked
     BEGIN mcount_ask
     mov x8, #131
     svc #0
@@ -83,10 +79,7 @@ mcount_asked:
 
 // Where functions return to that the recorder has a thread of a running program call (`mcount attach`): the result is
 // kept in x19, and the recorder hears of it as of a question.
-    .globl mcount_done
-    .hidden mcount_done
-    .globl mcount_is_done
-    .hidden mcount_is_done
+    HIDDEN mcount_done, mcount_is_done
     .balign 16
 mcount_done:
     mov x19, x0
@@ -128,18 +121,12 @@ mcount_is_done:
 // What functions call that tell of their calls (-finstrument-functions), with their addresses and where they return to: after these come the
 // stack pointer, and where the call returns to.
     .macro TOLD name, target
-    .globl \name
-    .hidden \name
-    .type \name, %function
-    .balign 16
-\name:
-    .cfi_startproc
+    BEGIN \name
     bti c
     mov x2, sp
     mov x3, x30
     b \target
-    .cfi_endproc
-    .size \name, . - \name
+    FINISH \name
     .endm
     TOLD mcount_instrumented_enter, {instrumented_enter}
     TOLD mcount_instrumented_exit, {instrumented_exit}

@@ -16,8 +16,8 @@ pub use super::signals::{SIGNALS, VECTORS};
 use crate::outside::system_calls::GENERIC;
 use crate::outside::values::Conventions;
 use crate::outside::{
-    LibraryCalls, LinkerCalls, LongDouble, Roles, Routines, SystemCalls, Watched, code as bytes_of,
-    words,
+    FramedPosition, LibraryCalls, LinkerCalls, LongDouble, Roles, Routines, SystemCalls, Watched,
+    code as bytes_of, words,
 };
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -53,13 +53,7 @@ pub static ROLES: Roles = Roles {
     number: 8,
     arguments: [0, 1, 2, 3, 4, 5],
     link: Some(30),
-    function: None,
-    call: None,
-    clear: None,
-    vectors: None,
-    thread: None,
-    block: None,
-    clock: None,
+    ..Roles::NONE
 };
 
 /// The message about a program for another processor.
@@ -105,28 +99,16 @@ const PADS: [u32; 2] = [0xd503_245f, 0xd503_233f];
 pub const SETS_BLOCK: Option<u64> = None;
 
 /// Where in its function a hook is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// The first instruction but for a landing pad.
-    Entry,
-    /// After a prologue that has made this.
-    AfterPrologue(Frame),
-}
+pub type Position = FramedPosition<Frame>;
 
 /// Where in a function with this code a hook is that begins `distance` bytes behind its start.
 pub fn position(bytes: &[u8], distance: u64) -> Option<Position> {
-    match code::position(bytes, distance)? {
-        code::Position::Entry => Some(Position::Entry),
-        code::Position::AfterPrologue => {
-            let prologue = bytes.get(..usize::try_from(distance).ok()?)?;
-            code::frame(prologue).map(Position::AfterPrologue)
-        }
-    }
+    Position::new(code::position(bytes, distance)?, (bytes, distance), code::frame)
 }
 
 /// Is a hook at this place after the prologue?
 pub fn is_after_prologue(position: Option<Position>) -> bool {
-    matches!(position, Some(Position::AfterPrologue(_)))
+    Position::frame(position).is_some()
 }
 
 /// Where the site of such a hook leads to in its stub.
@@ -139,14 +121,12 @@ pub fn way_in(_position: Option<Position>) -> u64 {
 pub fn stub(
     position: Option<Position>,
     at: u64,
-    Routines { entry, late_entry, .. }: Routines,
+    routines: Routines,
     body: u64,
     number: u32,
 ) -> Option<[u8; STUB]> {
-    let (entry, frame) = match position {
-        Some(Position::AfterPrologue(frame)) => (late_entry, Some(frame)),
-        _ => (entry, None),
-    };
+    let frame = Position::frame(position);
+    let entry = routines.of_entry(frame.is_some());
     code::stub(at, entry, body, code::Traced { number, frame })
 }
 

@@ -17,6 +17,21 @@
     ALSO mcount_exit, mcount_exit_untimed, mcount_exit_shortest, mcount_exit_waits, mcount_exit_callers, mcount_exit_limited, mcount_pg_return
     .endm
 
+/* These names are for the rest of the agent. */
+    .macro HIDDEN names:vararg
+    .irp name, \names
+    .globl \name
+    .hidden \name
+    .endr
+    .endm
+
+/* What the dynamic linker calls instead of its function for debuggers, where it can go on with Rust by one jump. */
+    .macro RENDEZVOUS jump
+    BEGIN mcount_rendezvous
+    \jump mcount_rendezvous_of
+    FINISH mcount_rendezvous
+    .endm
+
 /* Room for stubs, in pages of the largest size that's supported. They need no unwind information: nothing returns into them, as a function is called
  * from its routine. */
     .macro STUBS size, page

@@ -20,7 +20,43 @@ pub(crate) use self::signals::put;
 pub use self::signals::{SignalFrame, SignalFrames, VectorState};
 pub use self::system_calls::SystemCalls;
 
+use crate::hook;
 use alloc::vec::Vec;
+
+/// Where in its function a hook is, on processors whose prologues make frames of this kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FramedPosition<F> {
+    /// The first instruction but for a landing pad.
+    Entry,
+    /// After a prologue that has made this.
+    AfterPrologue(F),
+}
+
+impl<F: Copy> FramedPosition<F> {
+    /// The position in a function with this code, at `distance` bytes behind its start; `frame` finds what the prologue makes. `None` if it
+    /// doesn't make one.
+    pub fn new(
+        position: hook::Position,
+        (bytes, distance): (&[u8], u64),
+        frame: impl FnOnce(&[u8]) -> Option<F>,
+    ) -> Option<Self> {
+        match position {
+            hook::Position::Entry => Some(Self::Entry),
+            hook::Position::AfterPrologue => {
+                let prologue = bytes.get(..usize::try_from(distance).ok()?)?;
+                frame(prologue).map(Self::AfterPrologue)
+            }
+        }
+    }
+
+    /// The frame that is there already.
+    pub fn frame(position: Option<Self>) -> Option<F> {
+        match position? {
+            Self::Entry => None,
+            Self::AfterPrologue(frame) => Some(frame),
+        }
+    }
+}
 
 /// The routines that stubs lead to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,6 +70,12 @@ pub struct Routines {
 }
 
 impl Routines {
+    /// The one of the entry, which is another one behind a prologue.
+    #[must_use]
+    pub fn of_entry(self, is_late: bool) -> u64 {
+        if is_late { self.late_entry } else { self.entry }
+    }
+
     /// The same, that many bytes further on.
     #[must_use]
     pub fn at(self, bias: u64) -> Self {

@@ -48,6 +48,27 @@ pub struct Roles {
     pub clock: Option<ClockTrap>,
 }
 
+impl Roles {
+    /// No register is what only some processors have one for. The others have to be told.
+    pub const NONE: Self = Self {
+        count: 0,
+        instruction: 0,
+        stack: 0,
+        result: 0,
+        kept_result: 0,
+        number: 0,
+        arguments: [0; 6],
+        link: None,
+        function: None,
+        call: None,
+        clear: None,
+        vectors: None,
+        thread: None,
+        block: None,
+        clock: None,
+    };
+}
+
 /// The word that says whether a thread is in a system call.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemCallWord {

@@ -87,8 +87,7 @@
 
 # kill(2) in the form of tgkill(r3, r4, r5). The recorder knows by the address behind the system call that
 # the signal is a question to it.
-    .globl mcount_asked
-    .hidden mcount_asked
+    HIDDEN mcount_asked
     BEGIN mcount_ask
     li 0, 250
     sc
@@ -99,10 +98,7 @@ mcount_asked:
 # Where functions return to that the recorder has a thread of a running program call (`mcount attach`): the result is
 # kept in r14, and the recorder hears of it as of a question. If the recorder is gone by then, the thread goes back to what it did,
 # by the frame of a signal that it finds on its stack, above that of whom the handler would return to.
-    .globl mcount_done
-    .hidden mcount_done
-    .globl mcount_is_done
-    .hidden mcount_is_done
+    HIDDEN mcount_done, mcount_is_done
     .balign 16
 mcount_done:
     mr 14, 3

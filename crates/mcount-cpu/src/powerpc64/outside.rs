@@ -103,12 +103,9 @@ pub static ROLES: Roles = Roles {
         restart: 0,
         ended_by_stops: ENDED_BY_STOPS,
     }),
-    clear: None,
-    vectors: None,
     // Code of C libraries has what is below it.
     thread: Some(13),
-    block: None,
-    clock: None,
+    ..Roles::NONE
 };
 
 /// The message about a program for another processor.

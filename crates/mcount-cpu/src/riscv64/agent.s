@@ -66,15 +66,11 @@
     tail mcount_personality_of
     FINISH mcount_personality
 
-// What the dynamic linker calls instead of its function for debuggers.
-    BEGIN mcount_rendezvous
-    tail mcount_rendezvous_of
-    FINISH mcount_rendezvous
+    RENDEZVOUS tail
 
 // kill(2) in the form of tgkill(a0, a1, a2). The recorder knows by the address behind the system call that
 // the signal is a question to it.
-    .globl mcount_asked
-    .hidden mcount_asked
+    HIDDEN mcount_asked
     BEGIN mcount_ask
     li a7, 131
     ecall
@@ -85,10 +81,7 @@ mcount_asked:
 // Where functions return to that the recorder has a thread of a running program call (`mcount attach`): the result is
 // kept in s1, and the recorder hears of it as of a question. If the recorder is gone by then, the thread goes back to what it did,
 // by the frame of a signal that it finds on its stack.
-    .globl mcount_done
-    .hidden mcount_done
-    .globl mcount_is_done
-    .hidden mcount_is_done
+    HIDDEN mcount_done, mcount_is_done
     .balign 16
 mcount_done:
     mv s1, a0
@@ -132,17 +125,11 @@ mcount_is_done:
 // What functions call that tell of their calls (-finstrument-functions), with their addresses and where they return to: after these come the
 // stack pointer, and where the call returns to.
     .macro TOLD name, target
-    .globl \name
-    .hidden \name
-    .type \name, %function
-    .balign 16
-\name:
-    .cfi_startproc
+    BEGIN \name
     mv a2, sp
     mv a3, ra
     tail \target
-    .cfi_endproc
-    .size \name, . - \name
+    FINISH \name
     .endm
     TOLD mcount_instrumented_enter, {instrumented_enter}
     TOLD mcount_instrumented_exit, {instrumented_exit}

@@ -15,8 +15,8 @@ pub use super::signals::SIGNALS;
 use crate::outside::system_calls::GENERIC;
 use crate::outside::values::Conventions;
 use crate::outside::{
-    CallSites, LibraryCalls, LinkerCalls, LinkerCode, LongDouble, Roles, Routines, SPARE,
-    SystemCalls, Watched,
+    CallSites, FramedPosition, LibraryCalls, LinkerCalls, LinkerCode, LongDouble, Roles, Routines,
+    SPARE, SystemCalls, Watched,
 };
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -55,13 +55,7 @@ pub static ROLES: Roles = Roles {
     number: 17,
     arguments: [10, 11, 12, 13, 14, 15],
     link: Some(1),
-    function: None,
-    call: None,
-    clear: None,
-    vectors: None,
-    thread: None,
-    block: None,
-    clock: None,
+    ..Roles::NONE
 };
 
 /// The message about a program for another processor.
@@ -154,24 +148,12 @@ fn nops() -> [u8; 24] {
 }
 
 /// Where in its function a hook is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// The first instruction but for a landing pad.
-    Entry,
-    /// After a prologue that has made this.
-    AfterPrologue(Frame),
-}
+pub type Position = FramedPosition<Frame>;
 
 /// Where in a function with this code a hook is that begins `distance` bytes behind its start.
 #[must_use]
 pub fn position(bytes: &[u8], distance: u64) -> Option<Position> {
-    match code::position(bytes, distance)? {
-        code::Position::Entry => Some(Position::Entry),
-        code::Position::AfterPrologue => {
-            let prologue = bytes.get(..usize::try_from(distance).ok()?)?;
-            code::frame(prologue).map(Position::AfterPrologue)
-        }
-    }
+    Position::new(code::position(bytes, distance)?, (bytes, distance), code::frame)
 }
 
 /// Where a function's hook is to be looked for, if unwind information has it begin at `start`.
@@ -183,7 +165,7 @@ pub fn entry_of(start: u64, _code: &[u8]) -> u64 {
 /// Is a hook at this place after the prologue?
 #[must_use]
 pub fn is_after_prologue(position: Option<Position>) -> bool {
-    matches!(position, Some(Position::AfterPrologue(_)))
+    Position::frame(position).is_some()
 }
 
 /// Where the site of such a hook leads to in its stub.
@@ -218,14 +200,12 @@ const ON: [u8; 4] = 0x0180_0013_u32.to_le_bytes();
 pub fn stub(
     position: Option<Position>,
     at: u64,
-    Routines { entry, late_entry, .. }: Routines,
+    routines: Routines,
     body: u64,
     number: u32,
 ) -> Option<[u8; STUB]> {
-    let (entry, frame) = match position {
-        Some(Position::AfterPrologue(frame)) => (late_entry, Some(frame)),
-        _ => (entry, None),
-    };
+    let frame = Position::frame(position);
+    let entry = routines.of_entry(frame.is_some());
     let frame = frame.map_or(0, |frame| u64::from(frame.depth) << 32 | u64::from(frame.link));
     let mut bytes = [0; STUB];
     let words = [
