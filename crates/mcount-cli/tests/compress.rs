@@ -140,6 +140,27 @@ fn a_folder_that_is_not_there_is_named() {
     }
 }
 
+/// Errors name the file that they are about: the one that is written, if its disk is full.
+#[test]
+fn a_full_disk_is_that_of_the_output() {
+    let room = Room::new().unwrap();
+    room.put("t.mcount", &sample()).unwrap();
+    assert_eq!(mcount(&room, &["compress", "-o", "small", "t.mcount"]).code, Some(0));
+    for (undo, trace) in [("", "t.mcount"), ("--undo", "small")] {
+        let script = format!("ulimit -f 0; \"$0\" compress {undo} -o \"$1\" {trace}");
+        let table = [
+            ("/dev/full", "mcount: /dev/full: No space left on device\n"),
+            ("out", "mcount: out: File too large: raise ulimit -f\n"),
+        ];
+        for (output, said) in table {
+            let arguments = ["-c", &script, env!("CARGO_BIN_EXE_mcount"), output];
+            let failed = room.run(Path::new("bash"), &arguments).unwrap();
+            assert_eq!((failed.code, failed.stderr.as_str()), (Some(2), said), "{script}");
+        }
+        assert_eq!(room.names().unwrap(), ["small", "t.mcount"]);
+    }
+}
+
 /// The trace of a program, compressed at once.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -146,6 +146,25 @@ fn a_folder_for_uftrace_must_be_new() {
     }
 }
 
+/// A file that can't be written is named, and nothing is half there.
+#[test]
+fn a_folder_is_written_completely_or_not_at_all() {
+    let room = odd();
+    for (format, file) in [
+        ("parquet", "tables/functions/build=unknown/t-"),
+        ("uftrace", "tables/7.dat"),
+        ("csv", "tables"),
+    ] {
+        let script = "ulimit -f 0; \"$0\" replay --format \"$1\" -o tables t.mcount";
+        let outcome = room.run(Path::new("bash"), &["-c", script, MCOUNT, format]).unwrap();
+        assert_eq!(outcome.code, Some(2), "{outcome:?}");
+        let is_named = outcome.stderr.starts_with(&format!("mcount: {file}"));
+        let is_said = outcome.stderr.ends_with(": File too large: raise ulimit -f\n");
+        assert!(is_named && is_said, "{outcome:?}");
+        assert_eq!(room.names().unwrap(), ["t.mcount"], "{format}");
+    }
+}
+
 /// `--output` has what is printed otherwise, and replaces a file as a whole.
 #[test]
 fn a_file_has_what_is_printed() {

@@ -324,6 +324,19 @@ fn more_than_there_is_memory() {
     }
 }
 
+/// A stream that there is no memory for is an error, and its rest isn't the input.
+#[test]
+fn a_stream_that_there_is_no_memory_for() {
+    let room = room();
+    for command in ["list", "stats"] {
+        let script = "ulimit -v 500000; head -c 400M /dev/zero | \"$0\" $1 -";
+        let arguments = ["-c", script, env!("CARGO_BIN_EXE_mcount"), command];
+        let outcome = room.run(Path::new("sh"), &arguments).unwrap();
+        let expected = "mcount: -: out of memory\n";
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(2), expected), "{command}");
+    }
+}
+
 /// A frame of Zstandard with a window of 2 GiB, and more zeros than that, in a file so large that it may
 /// become as large as any: the decoder panics where it runs out of addresses.
 #[test]

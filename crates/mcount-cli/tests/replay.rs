@@ -254,6 +254,18 @@ fn only_some_calls() {
     }
 }
 
+/// What the kernel does has no source lines, and nobody misses them.
+#[test]
+fn lines_of_the_kernel() {
+    let mut writer = Writer::new();
+    writer.process(100, 1, 0, "/bin/program");
+    let call = writer.function_at("[kernel]", "vfs_read", 0x1000, 1);
+    let thread = writer.thread(100, 100);
+    writer.call(thread, call).from(1_000).to(1_500).slot(TOP).end(End::Return);
+    let text = printed(&writer.finish(), &["--lines", "--fields", "none"]);
+    assert_eq!(text, "# FUNCTION\nvfs_read();\n");
+}
+
 /// What a hidden function called is its caller's, in every format, and so is its own time.
 #[test]
 fn hidden_functions() {
@@ -507,6 +519,19 @@ fn an_interruption_leaves_nothing_half_written() {
             assert_eq!(count(), 1, "{format}: {ended}");
             assert_eq!(sizes(&out), sizes(&whole), "{format}: {ended}");
         }
+    }
+}
+
+/// Others may write into the same folder of tables: a signal takes away only what this run wrote.
+#[test]
+fn an_interruption_leaves_the_files_of_others() {
+    let room = with_long_trace();
+    let script = "\"$0\" replay --format parquet -o tables t.mcount & \
+                  until [ -d tables ]; do :; done; : > tables/others; kill -TERM $!; wait $!";
+    let outcome = room.run(Path::new("sh"), &["-c", script, env!("CARGO_BIN_EXE_mcount")]).unwrap();
+    assert!(room.path("tables/others").exists(), "{outcome:?}");
+    if outcome.code != Some(0) {
+        assert_eq!(std::fs::read_dir(room.path("tables")).unwrap().count(), 1, "{outcome:?}");
     }
 }
 

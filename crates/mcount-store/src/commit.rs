@@ -33,10 +33,9 @@ pub enum Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Io(error) => match error.raw_os_error() {
-                Some(code) if code == Errno::FBIG.raw_os_error() => {
-                    write!(f, "{}: raise ulimit -f", without_number(error))
-                }
+            Self::Io(error) => match error.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::FBIG) => write!(f, "{}: raise ulimit -f", without_number(error)),
+                Some(Errno::MFILE) => write!(f, "{}: raise ulimit -n", without_number(error)),
                 Some(_) => write!(f, "{}", without_number(error)),
                 None => error.fmt(f),
             },
@@ -74,6 +73,30 @@ impl From<mcount::Error> for Failure {
 #[must_use]
 pub fn about(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {}", path.display(), Failure::from(error)))
+}
+
+/// A writer whose errors name the file that it writes, as [`about`] does.
+#[derive(Debug)]
+pub struct NamedWriter<W> {
+    out: W,
+    path: PathBuf,
+}
+
+impl<W: io::Write> NamedWriter<W> {
+    /// Writes to `out`, which is the file at `path`, or will be.
+    pub fn new(out: W, path: &Path) -> Self {
+        Self { out, path: path.to_owned() }
+    }
+}
+
+impl<W: io::Write> io::Write for NamedWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes).map_err(|error| about(&self.path, error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush().map_err(|error| about(&self.path, error))
+    }
 }
 
 /// The message of the C library, without " (os error 2)".

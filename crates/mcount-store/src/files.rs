@@ -1,9 +1,10 @@
 //! Opening and reading files, and standard input. This is the only place that maps memory.
 
+use crate::words::counted;
 use memmap2::{Mmap, UncheckedAdvice};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, tell};
 use rustix::io::{Errno, read};
 use rustix::stdio::{stderr, stdin, stdout};
 use std::fs::{File, Metadata, OpenOptions};
@@ -11,10 +12,14 @@ use std::io::{self, Read, Write};
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 /// Files of at least this many bytes are mapped. For smaller files, reading costs less than page faults.
 const MAP_FROM: u64 = 32 * 1024;
+
+/// The most bytes that are held in memory, if the user asks for no more. A 32-bit host only has 4 GiB of
+/// addresses.
+pub(crate) const MOST_IN_MEMORY: u64 = if usize::BITS == 32 { 1 << 30 } else { 4 << 30 };
 
 /// The first bytes of an ELF file.
 pub const ELF_MAGIC: &[u8] = b"\x7fELF";
@@ -120,16 +125,43 @@ pub fn is_standard(path: &Path) -> bool {
 }
 
 /// All of standard input. It is read once and kept, so that a command can read it again, and can have it
-/// as two of its inputs.
+/// as two of its inputs. So is an error: what comes after it isn't the input.
 fn standard_input() -> io::Result<&'static [u8]> {
-    static CONTENTS: Mutex<Option<&'static [u8]>> = Mutex::new(None);
-    let mut contents = CONTENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(bytes) = *contents {
-        return Ok(bytes);
+    static CONTENTS: OnceLock<io::Result<Input>> = OnceLock::new();
+    match CONTENTS.get_or_init(read_standard_input) {
+        Ok(input) => Ok(input.bytes()),
+        Err(error) => Err(match error.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(error.kind(), error.to_string()),
+        }),
     }
+}
+
+fn read_standard_input() -> io::Result<Input> {
+    match regular_input() {
+        Some(input) => input,
+        None => read_stream(io::stdin().lock(), MOST_IN_MEMORY).map(Input::Read),
+    }
+}
+
+/// Standard input, if it is a large regular file, still at its start: mapping it needs no memory.
+fn regular_input() -> Option<io::Result<Input>> {
+    let file = File::from(stdin().try_clone_to_owned().ok()?);
+    let metadata = file.metadata().ok()?;
+    let is_whole = metadata.is_file() && tell(&file) == Ok(0);
+    (is_whole && metadata.len() >= MAP_FROM).then(|| Input::new(&file, metadata.len()))
+}
+
+/// All of `stream`, which has `most` bytes at most.
+fn read_stream(stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes)?;
-    Ok(contents.insert(bytes.leak()))
+    stream.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let most = counted(most, "byte", "bytes");
+        let text = format!("has more than {most}: write them to a file, and give its name");
+        return Err(io::Error::other(text));
+    }
+    Ok(bytes)
 }
 
 /// Opens the regular file `path`.
@@ -252,4 +284,17 @@ fn is_denied(error: &io::Error) -> bool {
 pub fn is_at(metadata: &Metadata, path: &Path) -> bool {
     let there = path.metadata();
     there.is_ok_and(|there| there.ino() == metadata.ino() && there.dev() == metadata.dev())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream may have no end.
+    #[test]
+    fn a_stream_has_a_limit() {
+        assert_eq!(read_stream(&b"1234"[..], 4).unwrap(), b"1234");
+        let error = read_stream(io::repeat(0), 1 << 20).unwrap_err().to_string();
+        assert_eq!(error, "has more than 1048576 bytes: write them to a file, and give its name");
+    }
 }

@@ -54,37 +54,82 @@ pub fn watch() {
     }
 }
 
+/// Does `run` in a new thread whose stack has this size in bytes, and returns its result. That thread gets the signals, as if
+/// the caller's weren't there.
+///
+/// # Errors
+///
+/// No thread can be made.
+pub fn on_stack<T: Send>(bytes: u32, run: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    let result = thread::scope(|scope| {
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let run = || {
+            let _ = before.thread_set_mask();
+            run()
+        };
+        let thread = thread::Builder::new().stack_size(size).spawn_scoped(scope, run)?;
+        thread.join().or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let _ = before.thread_set_mask();
+    result
+}
+
 fn ending() -> SigSet {
     ENDING.into_iter().collect()
 }
 
-/// What goes when a signal ends the process, the oldest first.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// How something is removed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Removal {
+    /// It's a file.
+    File,
+    /// It's a folder of this process alone.
+    Folder,
+    /// It's a folder that others may write into: only if it's empty.
+    EmptyFolder,
+}
 
-fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+impl Removal {
+    fn remove(self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::File => fs::remove_file(path),
+            Self::Folder => fs::remove_dir_all(path),
+            Self::EmptyFolder => fs::remove_dir(path),
+        }
+    }
+}
+
+/// What goes when a signal ends the process, the oldest first.
+static UNFINISHED: Mutex<Vec<(PathBuf, Removal)>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<(PathBuf, Removal)>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes this file or folder, which goes if a signal ends the process. None comes in between.
+/// Makes this file or folder. If a signal ends the process, it's removed in this way. No signal comes in between.
 pub(crate) fn make_unfinished<T>(
     path: &Path,
+    removal: Removal,
     make: impl FnOnce(&Path) -> io::Result<T>,
 ) -> io::Result<T> {
     let mut unfinished = unfinished();
     let new = make(path)?;
-    unfinished.push(path.to_owned());
+    unfinished.push((path.to_owned(), removal));
     Ok(new)
 }
 
 /// It stays.
 pub(crate) fn stays_at_end(path: &Path) {
-    unfinished().retain(|one| one != path);
+    unfinished().retain(|(one, _)| one != path);
 }
 
 /// Does the caller have this process ignore the signal with this number, as `nohup` does?
 #[must_use]
 pub fn is_ignored(signal: i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    // The name in it may be any bytes.
+    let status = crate::files::read_to_end(Path::new("/proc/self/status")).unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
     ignored.is_some_and(|ignored| ignored >> (signal - 1) & 1 != 0)
@@ -98,9 +143,8 @@ fn wait() {
         let mut unfinished = unfinished();
         // One that's ignored comes here nevertheless, since it's blocked.
         if !is_ignored(signal as i32) {
-            for path in unfinished.drain(..).rev() {
-                let is_folder = path.is_dir();
-                let _ = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            for (path, removal) in unfinished.drain(..).rev() {
+                let _ = removal.remove(&path);
             }
         }
         let one = SigSet::from(signal);

@@ -1,7 +1,8 @@
 //! Files that are being written: they get their name when they're complete. What isn't kept goes, also if a signal ends the
 //! process, where [`watch`](crate::signals::watch) was called.
 
-use crate::signals;
+use crate::commit::about;
+use crate::signals::{self, Removal};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -28,7 +29,7 @@ impl Temporary {
             let path = folder.join(format!(".mcount-{}-{number}.tmp", std::process::id()));
             let mut options = OpenOptions::new();
             options.read(true).write(true).create_new(true).mode(0o600);
-            match signals::make_unfinished(&path, |path| options.open(path)) {
+            match signals::make_unfinished(&path, Removal::File, |path| options.open(path)) {
                 Ok(file) => return Ok(Self { file, path }),
                 // A process with this number was killed, perhaps in another container.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -51,6 +52,18 @@ impl Temporary {
     pub fn keep(self, name: &Path) -> io::Result<()> {
         fs::rename(&self.path, name)
     }
+
+    /// Gives each of these files its name. No signal ends the process in between.
+    ///
+    /// # Errors
+    ///
+    /// One can't be renamed, which the error names; then it's gone, and so are those after it.
+    pub fn keep_all(files: impl IntoIterator<Item = (Self, PathBuf)>) -> io::Result<()> {
+        let _guard = signals::hold();
+        let keep =
+            |(file, name): (Self, PathBuf)| file.keep(&name).map_err(|error| about(&name, error));
+        files.into_iter().try_for_each(keep)
+    }
 }
 
 impl Drop for Temporary {
@@ -61,23 +74,27 @@ impl Drop for Temporary {
     }
 }
 
-/// A new folder that a signal takes away, with all that's in it, until this is dropped.
+/// A new folder that a signal takes away until this is dropped.
 #[derive(Debug)]
 pub struct Unfinished(PathBuf);
 
 impl Unfinished {
-    /// Makes a folder.
+    /// Makes a folder for this process alone: a signal takes away all that's in it, too.
     ///
     /// # Errors
     ///
     /// It's there already, or can't be made.
     pub fn folder(path: &Path) -> io::Result<Self> {
-        signals::make_unfinished(path, |path| fs::create_dir(path))?;
+        Self::make(path, Removal::Folder)
+    }
+
+    fn make(path: &Path, removal: Removal) -> io::Result<Self> {
+        signals::make_unfinished(path, removal, |path| fs::create_dir(path))?;
         Ok(Self(path.to_owned()))
     }
 
-    /// Makes a folder with those that it's in. Those that weren't there, the outermost first; after an error, there are no
-    /// new ones.
+    /// Makes a folder with those that it's in. Others may write into them: a signal takes away only those that are empty
+    /// then. Those that weren't there, the outermost first; after an error, there are no new ones.
     ///
     /// # Errors
     ///
@@ -87,7 +104,7 @@ impl Unfinished {
         let missing: Vec<&Path> = path.ancestors().take_while(missing).collect();
         let mut made = Vec::new();
         for folder in missing.into_iter().rev() {
-            match Self::folder(folder) {
+            match Self::make(folder, Removal::EmptyFolder) {
                 Ok(new) => made.push(new),
                 // Somebody else made it at the same time.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
@@ -98,6 +115,12 @@ impl Unfinished {
             }
         }
         Ok(made)
+    }
+
+    /// Removes it with all that's in it.
+    pub fn remove_all(self) {
+        // It isn't there, or a part of it belongs to somebody else.
+        let _ = fs::remove_dir_all(&self.0);
     }
 
     /// Removes those of these folders, the outermost first, that are empty.

@@ -1,7 +1,7 @@
 //! Compressing traces, and undoing that: block by block on all processors, written in order beside the file and then
 //! put in its place. So are other files that are made of a trace.
 
-use crate::commit::follow;
+use crate::commit::{NamedWriter, about, follow};
 use crate::files::Input;
 use crate::temporary::Temporary;
 use mcount_trace::{Packed, Packer, is_packed};
@@ -18,10 +18,11 @@ const BATCH: usize = 256;
 ///
 /// # Errors
 ///
-/// It is no trace, or is compressed already; or files can't be read or written. Then `output` is as it was.
+/// It is no trace, or is compressed already; or files can't be read or written. Then `output` is as it was. The error
+/// names the file that it is about.
 pub fn compress(path: &Path, output: &Path) -> io::Result<()> {
-    let input = Input::open(path)?;
-    let packer = Packer::new(input.bytes()).map_err(io::Error::other)?;
+    let input = Input::open(path).map_err(|error| about(path, error))?;
+    let packer = Packer::new(input.bytes()).map_err(|error| wrong(path, error))?;
     write_file(path, output, &mut |out| {
         out.write_all(&packer.head())?;
         let mut sizes = Vec::with_capacity(packer.blocks());
@@ -45,29 +46,34 @@ fn size(size: usize) -> io::Result<u32> {
 ///
 /// # Errors
 ///
-/// It isn't a compressed trace, or not a whole one; or files can't be read or written. Then `output` is as it was.
+/// It isn't a compressed trace, or not a whole one; or files can't be read or written. Then `output` is as it was. The
+/// error names the file that it is about.
 pub fn decompress(path: &Path, output: &Path) -> io::Result<()> {
-    let input = Input::open(path)?;
+    let input = Input::open(path).map_err(|error| about(path, error))?;
     if !is_packed(input.bytes()) {
-        return Err(io::Error::other("not a compressed trace"));
+        return Err(wrong(path, "not a compressed trace"));
     }
-    let packed = Packed::open(input.bytes()).map_err(io::Error::other)?;
+    let packed = Packed::open(input.bytes()).map_err(|error| wrong(path, error))?;
     if packed.is_cut_off() {
-        return Err(io::Error::other("a compressed trace that was cut off"));
+        return Err(wrong(path, "a compressed trace that was cut off"));
     }
     write_file(path, output, &mut |out| {
         for batch in batches(packed.blocks()) {
             let blocks: Vec<_> = batch.into_par_iter().map(|number| packed.block(number)).collect();
             for block in blocks {
-                let block = block.ok_or_else(|| {
-                    io::Error::other("a compressed trace of which a piece is damaged")
-                })?;
+                let block = block
+                    .ok_or_else(|| wrong(path, "a compressed trace of which a piece is damaged"))?;
                 out.write_all(&block)?;
             }
             input.give_back();
         }
         Ok(())
     })
+}
+
+/// `why` the file at `path` can't be used.
+fn wrong(path: &Path, why: impl std::fmt::Display) -> io::Error {
+    about(path, io::Error::other(why.to_string()))
 }
 
 fn batches(blocks: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
@@ -79,31 +85,34 @@ fn batches(blocks: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
 ///
 /// # Errors
 ///
-/// It can't be written, or those of `write`.
+/// It can't be written: the error names the file. Or those of `write`.
 pub fn write_file(
     path: &Path,
     output: &Path,
     write: &mut dyn FnMut(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> io::Result<()> {
+    let of_output = |error| about(output, error);
     let there = output.metadata();
     let is_device = there.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir());
     let place = output.canonicalize();
     // A file without a name can't be replaced: /dev/stdout may lead to one.
     if is_device || there.is_ok() && place.is_err() {
-        return write(&mut OpenOptions::new().write(true).truncate(!is_device).open(output)?);
+        let device = OpenOptions::new().write(true).truncate(!is_device).open(output);
+        return write(&mut NamedWriter::new(device.map_err(of_output)?, output));
     }
-    let output = match place {
+    let place = match place {
         Ok(place) => place,
-        Err(_) => follow(output)?,
+        Err(_) => follow(output).map_err(of_output)?,
     };
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let file = Temporary::in_folder(folder.unwrap_or(Path::new(".")))?;
-    let mut out = BufWriter::new(file.file());
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let file = Temporary::in_folder(folder.unwrap_or(Path::new("."))).map_err(of_output)?;
+    let mut out = NamedWriter::new(BufWriter::new(file.file()), output);
     write(&mut out)?;
     out.flush()?;
     drop(out);
-    file.file().set_permissions(path.metadata()?.permissions())?;
-    file.keep(&output)
+    let permissions = path.metadata().map_err(|error| about(path, error))?.permissions();
+    file.file().set_permissions(permissions).map_err(of_output)?;
+    file.keep(&place).map_err(of_output)
 }
 
 /// The same for what is made of the file at `path`, and mustn't take its place.
@@ -116,7 +125,7 @@ pub fn write_of(
     output: &Path,
     write: &mut dyn FnMut(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> io::Result<()> {
-    is_other(path, output)?;
+    is_other(path, output).map_err(|error| about(output, error))?;
     write_file(path, output, write)
 }
 

@@ -1,7 +1,7 @@
 //! `mcount compress`: makes traces small, and undoes that.
 
 use super::{SUCCESS, complain};
-use crate::commit::Failure;
+use crate::commit::about;
 use crate::files::is_standard;
 use crate::packing::{compress, decompress};
 use clap::{Args, ValueHint};
@@ -39,11 +39,11 @@ pub(super) fn run(arguments: &CompressArgs) -> u8 {
     }
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Err(error) = folder.unwrap_or(Path::new(".")).metadata() {
-        return complain(&format!("{}: {}", output.display(), Failure::from(error)));
+        return complain(&about(output, error).to_string());
     }
     let done = if arguments.undo { decompress(trace, output) } else { compress(trace, output) };
     match done {
         Ok(()) => SUCCESS,
-        Err(error) => complain(&format!("{}: {}", trace.display(), Failure::from(error))),
+        Err(error) => complain(&error.to_string()),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::options::number;
 use super::{SUCCESS, complain};
-use crate::commit::{Failure, about};
+use crate::commit::Failure;
 use crate::files::{Input, is_standard};
 use crate::packing::write_of;
 use crate::pager::paged;
@@ -267,10 +267,7 @@ pub(super) fn replay(arguments: &ReplayArgs) -> io::Result<u8> {
                 }
                 Ok(())
             }
-            (_, Some(path)) => {
-                let written = write_of(&arguments.trace, path, &mut |out| write(out));
-                written.map_err(|error| about(path, error))
-            }
+            (_, Some(path)) => write_of(&arguments.trace, path, &mut |out| write(out)),
             (CallFormat::Text, None) => show(trace, selection, manner, progress),
             (format, None) => to_standard(format, write),
         }

@@ -144,7 +144,7 @@ pub(super) fn trace(arguments: &TraceArgs) -> u8 {
             if arguments.compress
                 && let Err(error) = compress(output, output)
             {
-                complain(&format!("{}: {}", output.display(), Failure::from(error)));
+                complain(&error.to_string());
             }
             let shown = match (arguments.list, arguments.print) {
                 (true, _) => Shown::Functions,

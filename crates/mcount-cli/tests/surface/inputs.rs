@@ -2,6 +2,7 @@
 
 use crate::{MCOUNT, mcount, room, tool};
 use std::fs;
+use std::path::Path;
 use testkit::room::Room;
 use testkit::test;
 
@@ -138,4 +139,21 @@ fn a_file_compared_with_itself_is_complained_about_once() {
     tool(&room, "gcc", &["-shared", "-s", "-o", "stripped", "done.o", "hook.o"]);
     let said = mcount(&room, &["diff", "stripped", "stripped"]).stderr;
     assert_eq!(said.matches("stripped: stripped: ").count(), 1, "{said}");
+}
+
+/// A thread with a stack of its own runs the command where the limit is low, and a signal still ends it.
+#[test]
+fn a_small_stack_is_enough() {
+    let room = room();
+    for arguments in [&["--help"][..], &["scan", "plain.o"], &["demo"]] {
+        let usual = mcount(&room, arguments);
+        for kibibytes in ["64", "256", "4096"] {
+            let shell = ["-c", "ulimit -s $0; exec \"$@\"", kibibytes, MCOUNT];
+            let small = room.run(Path::new("bash"), &[&shell, arguments].concat()).unwrap();
+            assert_eq!(small, usual, "{kibibytes} {arguments:?}");
+        }
+    }
+    let script = "ulimit -s 64; sleep 2 | \"$0\" list - & sleep 0.5; kill -TERM $!; wait $!";
+    let ended = room.run(Path::new("bash"), &["-c", script, MCOUNT]).unwrap();
+    assert_eq!(ended.code, Some(143), "{ended:?}");
 }

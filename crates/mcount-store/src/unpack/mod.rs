@@ -10,7 +10,7 @@ mod streams;
 pub use self::kernel::Raw;
 use self::streams::{Compression, Extent};
 use crate::archive;
-use crate::files::ELF_MAGIC;
+use crate::files::{ELF_MAGIC, MOST_IN_MEMORY};
 use crate::words::counted;
 use memchr::memmem;
 use std::borrow::Cow;
@@ -25,9 +25,6 @@ const MAX_LAYERS: usize = 4;
 const MAX_RATIO: u64 = 100;
 /// How many bytes even a small file may become.
 const ALWAYS_ALLOWED: u64 = 64 << 20;
-/// How many bytes any file may become, unless the user asks for more. A 32-bit host only has 4 GiB of
-/// addresses.
-const NEVER_ALLOWED: u64 = if usize::BITS == 32 { 1 << 30 } else { 4 << 30 };
 
 /// How large a file may become.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,7 +38,7 @@ impl Limits {
     /// How many bytes a file of `size` bytes may become.
     fn of(self, size: usize) -> u64 {
         let usual = (size as u64).saturating_mul(MAX_RATIO);
-        self.max_size.unwrap_or(usual.clamp(ALWAYS_ALLOWED, NEVER_ALLOWED))
+        self.max_size.unwrap_or(usual.clamp(ALWAYS_ALLOWED, MOST_IN_MEMORY))
     }
 }
 

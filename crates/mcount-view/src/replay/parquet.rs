@@ -7,14 +7,15 @@ use super::parallel::PrintJob;
 use super::progress::Progress;
 use super::tables::{CALLS, Gone, Piece, Pieces, Subject, tables};
 use super::{Manner, Names, Selection};
-use crate::commit::about;
+use crate::commit::{NamedWriter, about};
 use crate::files::is_standard;
 use crate::parquet::{Group, Writer};
 use crate::temporary::{Temporary, Unfinished};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::io::{self, BufWriter};
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -28,7 +29,7 @@ const WAITING: u64 = 1 << 18;
 ///
 /// # Errors
 ///
-/// A file can't be written. Then none is new.
+/// A file can't be written, which the error names. Then none is new.
 pub fn write_parquet(
     folder: &Path,
     path: &Path,
@@ -45,7 +46,11 @@ pub fn write_parquet(
     let work = PrintJob { names: &names, filter: &filter, progress };
     let subject = Subject::of(&names, path, manner.lines.as_ref());
     // What comes from a pipe says nothing of who may read it.
-    let permissions = if is_standard(path) { None } else { Some(path.metadata()?.permissions()) };
+    let permissions = if is_standard(path) {
+        None
+    } else {
+        Some(path.metadata().map_err(|error| about(path, error))?.permissions())
+    };
     let mut output = Output { folder, files: Vec::new(), new: Vec::new() };
     let written =
         write(&work, &subject, &mut output).and_then(|()| output.keep(permissions.as_ref()));
@@ -122,9 +127,12 @@ fn send(
 }
 
 /// Completes a file.
-fn close(writer: Writer<BufWriter<std::fs::File>>) -> io::Result<()> {
-    writer.finish()?.into_inner().map(drop).map_err(io::IntoInnerError::into_error)
+fn close(writer: Writer<Out>) -> io::Result<()> {
+    writer.finish()?.flush()
 }
+
+/// A file that's being written.
+type Out = NamedWriter<BufWriter<File>>;
 
 /// New files, which get their names when all of them are complete.
 struct Output<'o> {
@@ -136,29 +144,26 @@ struct Output<'o> {
 
 impl Output<'_> {
     /// A file of a table and a build.
-    fn create(
-        &mut self,
-        table: &str,
-        build: &str,
-        id: &str,
-    ) -> io::Result<BufWriter<std::fs::File>> {
+    fn create(&mut self, table: &str, build: &str, id: &str) -> io::Result<Out> {
         let folder = self.folder.join(table).join(format!("build={build}"));
         self.new.extend(Unfinished::folders(&folder).map_err(|error| about(&folder, error))?);
         // Its name begins with a dot, so nothing takes it for a part of the table.
         let file = Temporary::in_folder(&folder).map_err(|error| about(&folder, error))?;
-        let out = BufWriter::with_capacity(1 << 18, file.file().try_clone()?);
-        self.files.push((file, folder.join(format!("{id}.parquet"))));
+        let path = folder.join(format!("{id}.parquet"));
+        let twin = file.file().try_clone().map_err(|error| about(&path, error))?;
+        let out = NamedWriter::new(BufWriter::with_capacity(1 << 18, twin), &path);
+        self.files.push((file, path));
         Ok(out)
     }
 
     /// Gives the files their names. Calls, which are counted, come last.
     fn keep(&mut self, permissions: Option<&std::fs::Permissions>) -> io::Result<()> {
-        for (file, path) in self.files.drain(..) {
+        for (file, path) in &self.files {
             if let Some(permissions) = permissions {
-                file.file().set_permissions(permissions.clone())?;
+                let set = file.file().set_permissions(permissions.clone());
+                set.map_err(|error| about(path, error))?;
             }
-            file.keep(&path).map_err(|error| about(&path, error))?;
         }
-        Ok(())
+        Temporary::keep_all(self.files.drain(..))
     }
 }

@@ -35,13 +35,26 @@ const BUFFERED: usize = 32 << 20;
 /// Threads that aren't there have greater numbers than any that is: calls of fibres that overlap.
 const INVENTED: u32 = 1 << 22;
 
-/// Writes the folder; how many calls are left out because they are too deep.
+/// Writes the folder, completely or not at all; how many calls are left out because they are too deep.
 pub(super) fn write(
     folder: &Path,
     names: &Names<'_, '_>,
     calls: impl Iterator<Item = Call>,
 ) -> io::Result<u64> {
-    let _unfinished = Unfinished::folder(folder).map_err(|error| about(folder, error))?;
+    let unfinished = Unfinished::folder(folder).map_err(|error| about(folder, error))?;
+    let written = fill(folder, names, calls);
+    if written.is_err() {
+        unfinished.remove_all();
+    }
+    written
+}
+
+/// The same for a folder that is there, and empty.
+fn fill(
+    folder: &Path,
+    names: &Names<'_, '_>,
+    calls: impl Iterator<Item = Call>,
+) -> io::Result<u64> {
     let mut tasks = Tasks::new(folder, names);
     let mut left_out = 0;
     let mut depths: HashMap<Lane, usize> = HashMap::new();
