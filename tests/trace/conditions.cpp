@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
@@ -67,6 +68,23 @@ CALLED const item *look(int id, const item *p, const item *n) {
     return n;
 }
 
+struct kept {
+    long before;
+    char tag[9];
+    std::optional<int> maybe;
+};
+
+struct pair {
+    int x;
+    short y;
+    char tag[3];
+};
+
+CALLED int hold(int id, const kept *k, std::optional<int> maybe, std::optional<long> far, pair at) {
+    __asm__ volatile("" : : "m"(id), "m"(k), "m"(maybe), "m"(far), "m"(at) : "memory");
+    return id;
+}
+
 int main() {
     long page = 4096;
     char *pages = (char *)mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -125,6 +143,18 @@ int main() {
             printf(",\"key\":%d,\"state\":%d,\"name\":%s,\"weight\":%g,\"text\":\"%s\",\"far\":%d,\"next\":%s", p->key, p->state,
                    !p->name ? "null" : p->name == (const char *)8 ? "\"?\"" : quoted(p->name), p->weight, p->text.c_str(), p->far,
                    !p->next ? "null" : p->next == (const item *)8 ? "8" : std::to_string(p->next->key).c_str());
+        printf("}\n");
+    }
+    const char *tags[] = {"ab", "", "abcdefghi", "abcdefgh"};
+    for (int at = 0; at < 8; at++) {
+        kept one = {0, {0}, at % 3 ? std::optional<int>(at) : std::nullopt};
+        memcpy(one.tag, tags[at % 4], strlen(tags[at % 4]));
+        pair two = {at, (short)-at, {0}};
+        memcpy(two.tag, one.tag, 3);
+        hold(++id, &one, one.maybe, one.maybe ? std::optional<long>(at) : std::nullopt, two);
+        printf("{\"f\":\"hold\",\"id\":%d,\"tag\":\"%.9s\",\"x\":%d", id, one.tag, at);
+        if (one.maybe)
+            printf(",\"maybe\":%d", *one.maybe);
         printf("}\n");
     }
     return 0;

@@ -28,6 +28,7 @@ impl Registers {
             };
             core::slice::from_raw_parts(from, size)
         };
+        let found = found.get(offset as usize..).unwrap_or_default();
         for (room, byte) in to.iter_mut().zip(found) {
             *room = *byte;
         }

@@ -81,6 +81,7 @@ impl Pattern {
                 regex.is_match(name)
                     || regex.is_match(symbol)
                     || regex.is_match(mcount::without_arguments(name))
+                    || regex.is_match(mcount::source_name(symbol))
             }
             Kind::Globs(pattern) => {
                 pattern.has_module(module) && pattern.has_function(symbol, || name.into())
@@ -123,6 +124,8 @@ mod tests {
             ("bar2$", "ns::foo::bar2()", "_ZN2ns3foo4bar2Ev", true),
             ("bar2\\(\\)$", "ns::foo::bar2()", "_ZN2ns3foo4bar2Ev", true),
             ("bar$", "ns::foo::bar2()", "_ZN2ns3foo4bar2Ev", false),
+            ("^work$", "work.constprop.0", "work.constprop.0", true),
+            ("^work.c", "work.constprop.0", "work.constprop.0", true),
         ];
         for (pattern, name, symbol, expected) in table {
             let found = Pattern::new(pattern, Language::Regex).unwrap();

@@ -97,6 +97,49 @@ impl Comparison {
             Self::NotLess => order.is_ge(),
         }
     }
+
+    /// The comparison that says the same of two things in the other order.
+    #[must_use]
+    pub fn mirrored(self) -> Self {
+        match self {
+            Self::Less => Self::Greater,
+            Self::NotGreater => Self::NotLess,
+            Self::Greater => Self::Less,
+            Self::NotLess => Self::NotGreater,
+            same => same,
+        }
+    }
+
+    /// The comparison with a whole number that says the same of whole numbers with up to 64 bits as this one with `real`.
+    #[must_use]
+    pub fn of_whole(self, real: f64) -> (Self, i128) {
+        /// No number is below it.
+        const LEAST: i128 = i64::MIN as i128;
+        let (is_above, is_below) = (real >= 2_f64.powi(64), real < -(2_f64.powi(63)));
+        let is_between = is_above || is_below || real.fract() != 0.0;
+        #[expect(clippy::cast_possible_truncation, reason = "they are whole")]
+        let (floor, ceil) = (real.floor() as i128, real.ceil() as i128);
+        let holds = match self {
+            Self::Equal => is_between.then_some(false),
+            Self::NotEqual => is_between.then_some(true),
+            Self::Less | Self::NotGreater => (is_above || is_below).then_some(is_above),
+            Self::Greater | Self::NotLess => (is_above || is_below).then_some(is_below),
+        };
+        match (holds, self) {
+            (Some(true), _) => (Self::NotLess, LEAST),
+            (Some(false), _) => (Self::Less, LEAST),
+            (None, Self::Less | Self::NotLess) => (self, ceil),
+            (None, _) => (self, floor),
+        }
+    }
+}
+
+/// The number that a constant is for a value of 4 bytes: such a value is shown as 0.1 if it's the nearest one to that.
+#[must_use]
+pub fn nearest_single(constant: f64) -> f64 {
+    #[expect(clippy::cast_possible_truncation, reason = "the nearest one is meant")]
+    let nearest = constant as f32;
+    if nearest.is_normal() { f64::from(nearest) } else { constant }
 }
 
 impl Condition {
@@ -236,6 +279,10 @@ impl Operand {
 enum Known<'v> {
     Number(i128),
     Real(f64),
+    /// One of 4 bytes.
+    Single(f32),
+    /// One that's written in the condition.
+    Constant(f64),
     /// A text, which may have an address.
     Text(&'v [u8], Option<u64>),
     /// One of an enumeration.
@@ -247,7 +294,7 @@ impl<'v> Known<'v> {
         match operand {
             Operand::Name(name) => Self::value(find(name)?),
             Operand::Number(number) => Some(Self::Number(*number)),
-            Operand::Real(number) => Some(Self::Real(*number)),
+            Operand::Real(number) => Some(Self::Constant(*number)),
             Operand::Text(bytes) => Some(Self::Text(bytes, None)),
         }
     }
@@ -259,7 +306,7 @@ impl<'v> Known<'v> {
             Value::Boolean(value) => Self::Number(i128::from(*value)),
             Value::Character(value) => Self::Number(i128::from(*value)),
             Value::Float(value) => Self::Real(*value),
-            Value::Single(value) => Self::Real(f64::from(*value)),
+            Value::Single(value) => Self::Single(*value),
             Value::Pointer(address) | Value::Leads { address, .. } => {
                 Self::Number(i128::from(*address))
             }
@@ -284,14 +331,15 @@ impl<'v> Known<'v> {
         match self {
             Self::Number(number) | Self::Enumerator(_, number) => Some(*number),
             Self::Text(_, address) => address.map(i128::from),
-            Self::Real(_) => None,
+            Self::Real(_) | Self::Single(_) | Self::Constant(_) => None,
         }
     }
 
     fn real(&self) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "as in C")]
         match self {
-            Self::Real(number) => Some(*number),
+            Self::Real(number) | Self::Constant(number) => Some(*number),
+            Self::Single(number) => Some(f64::from(*number)),
             _ => self.number().map(|number| number as f64),
         }
     }
@@ -304,8 +352,16 @@ impl Comparison {
             (Known::Text(one, _), Known::Text(other, _)) => Some(one.cmp(other)),
             (Known::Enumerator(name, _), Known::Text(text, _))
             | (Known::Text(text, _), Known::Enumerator(name, _)) => Some(name.as_bytes().cmp(text)),
-            (Known::Real(_), _) | (_, Known::Real(_)) => one.real()?.partial_cmp(&other.real()?),
-            _ => Some(one.number()?.cmp(&other.number()?)),
+            (Known::Single(one), Known::Constant(other)) => {
+                f64::from(*one).partial_cmp(&nearest_single(*other))
+            }
+            (Known::Constant(one), Known::Single(other)) => {
+                nearest_single(*one).partial_cmp(&f64::from(*other))
+            }
+            _ => match (one.number(), other.number()) {
+                (Some(one), Some(other)) => Some(one.cmp(&other)),
+                _ => one.real()?.partial_cmp(&other.real()?),
+            },
         };
         Some(self.holds(order))
     }
@@ -324,7 +380,7 @@ mod tests {
     }
 
     /// Arguments of a call.
-    fn arguments() -> [Named; 12] {
+    fn arguments() -> [Named; 13] {
         let fields = vec![named("x", Value::Signed(3)), named("y", Value::Signed(-4))];
         let none = Value::Text { address: 0, bytes: Vec::new(), is_cut: false, is_bad: false };
         [
@@ -340,6 +396,7 @@ mod tests {
             named("gone", Value::Missing),
             named("", Value::Pointer(u64::MAX)),
             named("flag", Value::Boolean(true)),
+            named("small", Value::Single(0.1)),
         ]
     }
 
@@ -370,6 +427,9 @@ mod tests {
             ("nan == nan", false),
             ("nan != 0", true),
             ("nan < 1 || nan >= 1", false),
+            ("small == 0.1 && 0.1 == small && small <= 0.1", true),
+            ("small != 0.1 || small > 0.1 || small == ratio", false),
+            ("size > 4096.5 && 4097.5 > size && size == 4097.0", true),
             ("at.x == 3 && at.y == -4", true),
             ("at.z == 3", false),
             ("at == 3", false),
@@ -396,6 +456,25 @@ mod tests {
         // As many words and signs as there may be, but for one.
         let long = Condition::parse(&(["size == 1"; 250].join("||"))).unwrap();
         assert!(!long.holds(&arguments(), None) && long.split().is_ok());
+    }
+
+    #[test]
+    fn whole_numbers_compare_with_others() {
+        use Comparison::{Equal, Greater, Less, NotEqual, NotGreater, NotLess};
+        let reals = [8.0, 8.5, -8.5, 0.0, -0.5, 1e30, -1e30, 1.8e19, f64::INFINITY];
+        let numbers = [i64::MIN.into(), -9, -8, 0, 7, 8, 9, i128::from(u64::MAX)];
+        for how in [Equal, NotEqual, Less, NotGreater, Greater, NotLess] {
+            for (real, number) in reals.iter().flat_map(|one| numbers.map(|other| (*one, other))) {
+                let (whole, of) = how.of_whole(real);
+                let as_real = Known::Number(number).real().unwrap();
+                let expected = how.holds(as_real.partial_cmp(&real));
+                assert_eq!(whole.holds(Some(number.cmp(&of))), expected, "{number} {how:?} {real}");
+                assert_eq!(how.mirrored().holds(real.partial_cmp(&as_real)), expected);
+            }
+        }
+        for same in [1e300, 1e-300, 0.0, 0.5] {
+            assert_eq!(nearest_single(same).to_bits(), same.to_bits());
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Tracing from outside and from inside a program take the same patterns, so both use this.
 
-use crate::names::spellings;
+use crate::names::{source_name, spellings};
 use globset::{Error as GlobError, Glob, GlobMatcher};
 use std::borrow::Cow;
 use std::fmt;
@@ -86,10 +86,13 @@ impl FunctionPattern {
     }
 
     /// Whether it means a function with this symbol, in a module that it means. `name` says what the function is called in its
-    /// source, and is only asked if the symbol doesn't match.
+    /// source, and is only asked if the symbol doesn't match. A function's name means its clones (`work.constprop.0`), too: they are
+    /// shown by it.
     pub fn has_function<'n>(&self, symbol: &str, name: impl FnOnce() -> Cow<'n, str>) -> bool {
         self.function.as_ref().is_none_or(|part| {
-            part.is_match(symbol) || spellings(&name()).iter().any(|one| part.is_match(one))
+            part.is_match(symbol)
+                || part.is_match(source_name(symbol))
+                || spellings(&name()).iter().any(|one| part.is_match(one))
         })
     }
 }
@@ -106,7 +109,13 @@ mod tests {
         let text = ("_Z1fPc", "f(char*)", "");
         let tagged = ("_Z1fB5cxx11v", "f[abi:cxx11]()", "");
         let main = ("main", "main", "/bin/true");
+        let clone = ("work.constprop.0", "work.constprop.0", "/bin/true");
         let table = [
+            ("work", clone, true),
+            ("work@true", clone, true),
+            ("work.constprop.0", clone, true),
+            ("work.constprop.1", clone, false),
+            ("wor", clone, false),
             ("main", main, true),
             ("mai", main, false),
             ("m*", main, true),

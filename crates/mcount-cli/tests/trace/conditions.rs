@@ -57,6 +57,10 @@ const ROWS: &[(&str, &str, Chosen)] = &[
     ("fd", "put", |call| call.number("fd") != 0),
     ("!(fd >= 0) && size < 4K", "put", |call| call.number("fd") < 0 && call.number("size") < 4096),
     ("fd > size", "put", |call| call.number("fd") > call.number("size")),
+    ("fd > 0.5", "put", |call| call.number("fd") > 0),
+    ("-0.5 >= fd || fd == 2.0", "put", |call| call.number("fd") < 0 || call.number("fd") == 2),
+    ("size < 4096.5 && fd != 0.5", "put", |call| call.number("size") <= 4096),
+    ("size == 1.5", "put", |_| false),
     ("arg2 == 4097", "put", |call| call.number("size") == 4097),
     ("name == \"longer\"", "put", |call| call.text("name") == Some("longer")),
     ("name != \"longer\"", "put", |call| call.text("name") != Some("longer")),
@@ -71,7 +75,8 @@ const ROWS: &[(&str, &str, Chosen)] = &[
     ("ratio == 0", "scale", |call| call.real("ratio") == 0.0),
     ("ratio <= -1e-1", "scale", |call| call.real("ratio") <= -0.1),
     ("ratio != 0.1", "scale", |call| !call.is_real("ratio", 0.1)),
-    ("small == 0.1", "scale", |_| false),
+    ("small == 0.1", "scale", |call| call.is_real("small", f64::from(0.1_f32))),
+    ("small < 0.1 && small > -0.1", "scale", |call| call.real("small").abs() < 0.09),
     ("small < 0.5 && small > -1", "scale", |call| {
         call.real("small") < 0.5 && call.real("small") > -1.0
     }),
@@ -116,6 +121,17 @@ const ROWS: &[(&str, &str, Chosen)] = &[
         // What can't be read makes the condition false, whatever follows.
         call.number("next") == 3 || call.number("key") == 3 && call.number("next") == -1
     }),
+    ("k->tag == \"ab\"", "hold", |call| call.text("tag") == Some("ab")),
+    ("k->tag != \"ab\"", "hold", |call| call.text("tag") != Some("ab")),
+    ("k->tag == \"abcdefghi\"", "hold", |call| call.text("tag") == Some("abcdefghi")),
+    ("k->tag == \"\" || k->tag == \"abcdefghij\"", "hold", |call| call.text("tag") == Some("")),
+    ("k->maybe == 3", "hold", |call| call.number("maybe") == 3),
+    ("k->maybe != 3", "hold", |call| call.has("maybe") && call.number("maybe") != 3),
+    ("!(maybe == 3)", "hold", |call| call.has("maybe") && call.number("maybe") != 3),
+    ("id > 0 && maybe > 2.5", "hold", |call| call.number("maybe") > 2),
+    ("far > 4", "hold", |call| call.number("maybe") > 4),
+    ("at.x == 3 && at.y == -3", "hold", |call| call.number("x") == 3),
+    ("at.tag == \"abc\"", "hold", |call| call.text("tag").is_some_and(|tag| tag.len() > 3)),
     ("n == null || p->key == 4", "look", |call| {
         call.number("null") == 1 || call.number("key") == 4
     }),

@@ -4,6 +4,8 @@
 use crate::Test;
 use crate::truth::{Room, kill_one, traced_process, tracer, until};
 use nix::sys::signal::Signal;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -17,6 +19,9 @@ const TESTS: &[(&str, &str, Run)] = &[
     ("few-descriptors", "bash", few_descriptors),
     ("address-space", "bash", || address_space(&[HOOKS, STATIC], "1000000")),
     ("no-address-space", "bash", no_address_space),
+    ("small-stack", "bash", || limited_by("-s 128")),
+    ("no-pending-signals", "bash", || limited_by("-i 0")),
+    ("odd-names", "gcc", odd_names),
     ("another-root", "chroot", another_root),
     ("debugger", "gdb", debugger),
 ];
@@ -150,7 +155,7 @@ fn few_descriptors() -> Result<(), String> {
             ended.code == 42 && ended.stdout.lines().count() == 8 && ended.stderr.is_empty();
         let is_refused = ended.code == 2
             && ended.stderr.lines().count() == 1
-            && ended.stderr.contains("Too many open files");
+            && ended.stderr.ends_with(": Too many open files: raise ulimit -n\n");
         // Whoever starts it may have none left for its libraries.
         let isnt_started = ended.stderr.contains("error while loading shared libraries");
         if is_whole {
@@ -162,6 +167,29 @@ fn few_descriptors() -> Result<(), String> {
         }
     }
     if (1..12).contains(&untraced) { Ok(()) } else { Err(format!("{untraced} weren't traced")) }
+}
+
+/// Limits that a program can do with, and so can what traces it: a stack that's smaller than the one that `mcount` needs; no
+/// signals that are queued, of which the kernel then doesn't say who sent them.
+fn limited_by(limit: &str) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", HOOKS, "plain.c")?;
+    let tracer = tracer(&program);
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "bash"]);
+    is_unnoticed(&room, &program, command.arg(tracer.get_program()).args(tracer.get_args()))
+}
+
+/// The name of a program can have any bytes, and the kernel cuts it off after 15, also in a character.
+fn odd_names() -> Result<(), String> {
+    for name in [b"line\n\xff".as_slice(), "fourteen-bytes\u{e9}".as_bytes()] {
+        let room = Room::new()?;
+        let program = room.compile("gcc", HOOKS, "plain.c")?;
+        let odd = room.path("").join(OsStr::from_bytes(name));
+        std::fs::hard_link(&program, &odd).map_err(|error| error.to_string())?;
+        is_unnoticed(&room, &odd, &mut tracer(&odd))?;
+    }
+    Ok(())
 }
 
 /// A program with another root folder isn't traced. Needs to be root.

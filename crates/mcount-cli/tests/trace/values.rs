@@ -56,11 +56,12 @@ pub(crate) fn tests() -> Vec<Test> {
     let builds = BUILDS.iter().map(|build| test("", build, &["--args-depth", "0"]));
     let followed = FOLLOWED.iter().map(|build| test("follow-", build, &["--args-depth", "2"]));
     let builds = builds.chain(one_in(4, followed.collect()));
-    let others: [(&str, Check); 10] = [
+    let others: [(&str, Check); 11] = [
         ("values::entries", entries),
         ("values::attach", attached),
         ("values::behind-the-prologue", behind_the_prologue),
         ("values::no-debug-information", no_debug_information),
+        ("values::poor-debug-information", poor_debug_information),
         ("values::formats", formats),
         ("values::short-calls", short_calls),
         ("values::as-untraced", as_untraced),
@@ -210,6 +211,28 @@ fn no_debug_information() -> Result<(), String> {
     } else {
         Err(format!("{has} {said}"))
     }
+}
+
+/// Debug information without what is needed: it's said why, once.
+fn poor_debug_information() -> Result<(), String> {
+    let rows = [
+        ("-gsplit-dwarf", "its debug information is in .dwo files, which mcount doesn't read"),
+        ("-g1", "its debug information has no parameters and results (-g1): compile with -g"),
+    ];
+    for (flag, expected) in rows {
+        for version in ["-gdwarf-4", "-gdwarf-5"] {
+            let room = Room::new()?;
+            let flags = ["-O2", version, flag, "-fpatchable-function-entry=5"];
+            let program = room.compile("gcc", &flags, "values.c")?;
+            let (calls, said) = traced(&room, &program, &["--args", "*", "--results", "*"])?;
+            let has = calls.iter().any(|call| call.get("arguments").is_some());
+            let is_wrong = said.contains("no debug information");
+            if said.matches(expected).count() != 1 || has || is_wrong || calls.is_empty() {
+                return Err(format!("{flag} {version}: {has} {said}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Calls that are too short leave nothing behind, their arguments neither; longer ones do.

@@ -3,10 +3,12 @@
 //! The library's survey ([`mcount::functions`]) says much more of each function, and takes three times as long as
 //! finding the hooks. A program waits for this before it runs.
 
+use super::function_names::{Aliases, aliases};
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, UnwindSection};
 use object::read::elf::{ElfFile64, Sym};
 use object::{Endianness, Object, ObjectSection, elf};
 use std::cell::OnceCell;
+use std::collections::HashMap;
 
 /// The code of one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(super) struct Functions<'f, 'd> {
     file: &'f ElfFile64<'d, Endianness>,
     /// Those that have a symbol, in order of address.
     named: Vec<Function>,
+    /// The names of those that have several, by their addresses.
+    aliases: HashMap<u64, Aliases>,
     /// Those that have unwind information, if they were asked for.
     unwound: OnceCell<Vec<Function>>,
 }
@@ -44,10 +48,26 @@ impl<'f, 'd> Functions<'f, 'd> {
             let is_function = matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC);
             if is_function && !symbol.is_undefined(endian) {
                 let (address, size) = (symbol.st_value(endian), symbol.st_size(endian));
-                functions.push(Function { address, size });
+                functions.push((Function { address, size }, symbol.st_name(endian)));
             }
         }
-        Self { file, named: in_order(functions), unwound: OnceCell::new() }
+        functions.sort_unstable_by_key(|(function, _)| function.address);
+        let text = |offset: u32| std::str::from_utf8(symbols.strings().get(offset).ok()?).ok();
+        let same = functions.chunk_by(|(one, _), (other, _)| one.address == other.address);
+        let several = same.filter(|one| one.len() > 1).filter_map(|one| {
+            let mut names: Vec<&str> = one.iter().filter_map(|(_, name)| text(*name)).collect();
+            names.sort_unstable();
+            names.dedup();
+            Some((one.first()?.0.address, aliases(&names)))
+        });
+        let aliases = several.filter(|(_, names)| !names.is_empty()).collect();
+        let named = in_order(functions.into_iter().map(|(function, _)| function).collect());
+        Self { file, named, aliases, unwound: OnceCell::new() }
+    }
+
+    /// The names of the function that begins at `address`, if it has several.
+    pub(super) fn aliases(&self, address: u64) -> Aliases {
+        self.aliases.get(&address).cloned().unwrap_or_default()
     }
 
     /// How many have a symbol.

@@ -4,6 +4,7 @@
 //! Which these are is known by the addresses that the code of the file takes. That some other function may be among them does no harm: nothing
 //! is told of it.
 
+use super::function_names::Aliases;
 use super::functions::{Function, Functions};
 use super::imports;
 use super::processor;
@@ -22,6 +23,8 @@ pub(super) const NAMES: [&str; 2] = ["__cyg_profile_func_enter", "__cyg_profile_
 pub(super) struct Instrumented {
     pub(super) function: Function,
     pub(super) name: Arc<str>,
+    /// All its names, if there are several.
+    pub(super) aliases: Aliases,
 }
 
 /// The functions of `file` that may tell of their calls, in the order of addresses.
@@ -39,7 +42,8 @@ pub(super) fn functions(
     let names = names(file, &found);
     let with_name = |function: Function| {
         let name = names.get(&function.address).copied().unwrap_or_default();
-        Instrumented { function, name: Arc::from(name) }
+        let aliases = functions.aliases(function.address);
+        Instrumented { function, name: Arc::from(name), aliases }
     };
     found.into_values().map(with_name).collect()
 }

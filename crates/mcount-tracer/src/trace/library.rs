@@ -8,6 +8,7 @@
 //! the word, the calls by it are replaced, each by one of as many bytes, and the word stays.
 
 use super::Recorder;
+use super::function_names::FunctionNames;
 use super::gate_writer::{NEAR, Writer, may_wait};
 use super::imports::{self, Export, Import, Way};
 use super::live_waits::Watched;
@@ -503,17 +504,15 @@ fn recipe(
     (symbol, class): (&str, u32),
     number: u32,
 ) -> Option<(Recipe, Description)> {
-    let name = crate::names::name_of(symbol, true);
     let path = module.map(|module| module.path.to_string_lossy());
-    let names = (&*name, symbol, path.as_deref().unwrap_or_default());
-    values::of_library(scope, names, (number, class & class::WAITS == 0))
+    let names = FunctionNames::new([symbol], path.as_deref().unwrap_or_default());
+    values::of_library(scope, &names, (number, class & class::WAITS == 0))
 }
 
 /// The role of a function in recording, if its calls are recorded.
 fn class(scope: &Scope, module: Option<&Module>, symbol: &str) -> Option<u32> {
-    let name = crate::names::name_of(symbol, true);
     let path = module.map(|module| module.path.to_string_lossy());
-    scope.choose_library(&name, symbol, path.as_deref().unwrap_or_default())
+    scope.choose_library(symbol, path.as_deref().unwrap_or_default())
 }
 
 const NOT_TRACED: &str = "aren't traced: its code isn't as in the file, or not understood";

@@ -4,6 +4,7 @@
 //! The arguments are copied by the agent, by the words of a recipe, as the marker's note says (`mcount_hooks::usdt`). If there's a semaphore,
 //! it's counted up while the marker is armed.
 
+use super::function_names::{Aliases, FunctionNames};
 use super::marker::Marker;
 use super::probes::{Chosen, Probe, Refused, Subject};
 use super::scope::Scope;
@@ -36,7 +37,7 @@ pub(super) fn wanted<'d>(
     let mut all = usdt::markers(file);
     all.retain(|marker| {
         let name = marker.full_name();
-        scope.marks(&name, path) && !scope.leaves_out(&name, &name, path)
+        scope.marks(&name, path) && !scope.leaves_out(&FunctionNames::new([&*name], path))
     });
     all
 }
@@ -74,7 +75,13 @@ pub(super) fn choose(
         match probe {
             Ok(probe) => {
                 let name = marker.full_name();
-                choice.chosen.push(Chosen { start: marker.site, size: 1, name, probe });
+                choice.chosen.push(Chosen {
+                    start: marker.site,
+                    size: 1,
+                    name,
+                    aliases: Aliases::default(),
+                    probe,
+                });
             }
             Err(why) => {
                 let name = format!("{}@{file_name}+{:#x}", marker.full_name(), marker.site);

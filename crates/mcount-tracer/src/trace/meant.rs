@@ -28,7 +28,7 @@ pub(super) fn no_function<'h>(patterns: &[&str], hooks: impl Iterator<Item = &'h
 /// Names of `hooks` that look like that of a pattern.
 fn like<'h>(pattern: &str, hooks: impl Iterator<Item = &'h Hook>) -> Vec<String> {
     let name = pattern.rsplit_once('@').map_or(pattern, |(name, _)| name);
-    alike(name, hooks.map(|hook| &*hook.name).filter(|name| !name.is_empty()))
+    alike(name, hooks.flat_map(Hook::names).filter(|name| !name.is_empty()))
 }
 
 /// The error if nothing matches: these patterns, if any are given. It suggests names of `hooks` that look like theirs.

@@ -15,6 +15,7 @@ mod counters;
 mod desk;
 mod entries;
 mod file;
+mod function_names;
 mod functions;
 mod gate_writer;
 mod gates;

@@ -3,6 +3,7 @@
 
 use super::agent::Routines;
 use super::entries::{HookEntry, Listed, room_before};
+use super::function_names::{Aliases, FunctionNames};
 use super::functions::Functions;
 use super::instrumented::{self, Instrumented};
 use super::marker::Marker;
@@ -80,6 +81,8 @@ pub(super) struct Hook {
     pub(super) size: u64,
     /// As the symbol table has it; empty if no symbol tells.
     pub(super) name: Arc<str>,
+    /// All its names, if there are several.
+    pub(super) aliases: Aliases,
     /// Where the hook is, before the load bias.
     pub(super) site: u64,
     pub(super) area: Area,
@@ -176,17 +179,32 @@ impl Module {
 
 impl Hook {
     /// The hook that a probe makes.
-    fn of_probe(chosen: Chosen) -> Self {
-        let Chosen { start, size, name, probe } = chosen;
+    fn of_probe(Chosen { start, size, name, aliases, probe }: Chosen) -> Self {
+        Self {
+            site: probe.entry(),
+            area: Area { length: SITE, ..Area::default() },
+            probe: Some(Arc::new(probe)),
+            ..Self::without_bytes((start, size), name.into(), aliases)
+        }
+    }
+
+    fn of_instrumented(Instrumented { function, name, aliases }: Instrumented) -> Self {
+        let function = (function.address, function.size);
+        Self { is_instrumented: true, ..Self::without_bytes(function, name, aliases) }
+    }
+
+    /// A hook at the beginning of a function with this address and size, where the compiler has left no room.
+    fn without_bytes((function, size): (u64, u64), name: Arc<str>, aliases: Aliases) -> Self {
         Self {
             id: 0,
-            function: start,
+            function,
             size,
             is_mark: false,
             returns_twice: false,
-            name: name.into(),
-            site: probe.entry(),
-            area: Area { length: SITE, ..Area::default() },
+            name,
+            aliases,
+            site: function,
+            area: Area::default(),
             before: None,
             position: Some(Position::Entry),
             is_second: false,
@@ -196,32 +214,14 @@ impl Hook {
             is_wanted: true,
             class: 0,
             recipe: None,
-            probe: Some(Arc::new(probe)),
+            probe: None,
         }
     }
 
-    fn of_instrumented(one: Instrumented) -> Self {
-        let Instrumented { function, name } = one;
-        Self {
-            id: 0,
-            function: function.address,
-            size: function.size,
-            is_mark: false,
-            returns_twice: false,
-            name,
-            site: function.address,
-            area: Area::default(),
-            before: None,
-            position: Some(Position::Entry),
-            is_second: false,
-            is_sled: false,
-            is_instrumented: true,
-            is_in_files: true,
-            is_wanted: true,
-            class: 0,
-            recipe: None,
-            probe: None,
-        }
+    /// The names of its function: first the one that is shown.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let others = self.aliases.iter().filter(|name| **name != self.name);
+        std::iter::once(&self.name).chain(others).map(|name| &**name)
     }
 
     /// Is it a call after the prologue?
@@ -242,18 +242,23 @@ impl Hook {
 
     /// Decides whether it's armed, in the module with this path.
     pub(super) fn choose(&mut self, scope: &Scope, path: &str) {
-        let name = crate::names::name_of(&self.name, true);
         if self.marker().is_some() {
             // Nothing else than --mark means it.
             return (self.is_wanted, self.class) = (true, 0);
         }
         let is_fit = self.is_in_files && scope.has_size(self.size);
-        (self.is_wanted, self.class) = scope.choose(&name, &self.name, path, is_fit);
+        let names = FunctionNames::new(self.names(), path);
+        let (mut is_wanted, mut class) = scope.choose(&names, is_fit);
         if self.is_mark {
-            self.is_wanted = !scope.leaves_out(&name, &self.name, path);
-            self.class = scope.class_of_marks(self.class);
+            is_wanted = !scope.leaves_out(&names);
+            class = scope.class_of_marks(class);
         }
-        self.is_wanted &= self.can_be_armed() && (scope.entries || !self.returns_twice);
+        // It's shown by the name that people know it by.
+        if let Some(name) = scope.filters(&names).filter(|name| **name != *self.name) {
+            self.name = name.into();
+        }
+        is_wanted &= self.can_be_armed() && (scope.entries || !self.returns_twice);
+        (self.is_wanted, self.class) = (is_wanted, class);
     }
 
     /// Whether it isn't simply armed if nothing was asked for.
@@ -490,7 +495,7 @@ impl Module {
         else {
             return self.unplaced += 1;
         };
-        let bytes = code.at(entry);
+        let (bytes, is_call) = (code.at(entry), site.kind == Some(Kind::Call));
         let (area, before) = match Area::find(bytes) {
             Ok(area) => (area, None),
             Err(Unusable::TooSmall(length)) => {
@@ -500,14 +505,13 @@ impl Module {
                     None => return self.too_small += 1,
                 }
             }
-            Err(Unusable::NotAHook) if site.kind == Some(Kind::Call) => return self.odd_calls += 1,
+            Err(Unusable::NotAHook) if is_call => return self.odd_calls += 1,
             Err(Unusable::NotAHook) => return,
         };
         // Only what the library says is a call is one.
-        if area.is_call && site.kind != Some(Kind::Call) {
+        if area.is_call && !is_call {
             return;
         }
-        let is_sled = site.kind == Some(Kind::Sled);
         let place = match site.kind {
             // The compiler lists entries only.
             Some(Kind::Patchable) => Some(Position::Entry),
@@ -529,12 +533,13 @@ impl Module {
             is_mark: code::is_mark(&name),
             returns_twice: code::returns_twice(&name),
             name,
+            aliases: functions.aliases(function.address),
             site: entry + area.start as u64,
             area,
             before,
             position: place,
             is_second: false,
-            is_sled,
+            is_sled: site.kind == Some(Kind::Sled),
             is_instrumented: false,
             is_in_files: true,
             is_wanted: true,

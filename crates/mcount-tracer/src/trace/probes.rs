@@ -10,6 +10,7 @@
 //! `mcount-agent`). Instructions that refer to what's near them stay near their module; if that's too far from the agent, their units are
 //! in room there, and unwinders know nothing of it.
 
+use super::function_names::{Aliases, FunctionNames, aliases};
 use super::marker::{self, HEAD, LOWERED, Marker, RED_ZONE};
 use super::processor::{self, SITE, THUNK};
 use super::scope::Scope;
@@ -362,6 +363,8 @@ pub(super) struct Chosen {
     pub(super) start: u64,
     pub(super) size: u64,
     pub(super) name: String,
+    /// All its names, if there are several.
+    pub(super) aliases: Aliases,
     pub(super) probe: Probe,
 }
 
@@ -395,7 +398,7 @@ pub(super) fn planner<'d>(
     let file_name = path.rsplit('/').next().unwrap_or(path);
     let is_meant = |function: Function<'_>| {
         let own = function.name(file_name);
-        scope.probes(&names_of(&function, &own), path).is_some()
+        scope.probes(&FunctionNames::new(names_of(&function, &own), path)).is_some()
     };
     (has_markers || outline.functions().any(is_meant)).then(|| outline.planner())
 }
@@ -411,11 +414,11 @@ pub(super) fn choose(
     let mut wanted = Vec::new();
     for function in planner.functions() {
         let own = function.name(file_name);
-        let names = names_of(&function, &own);
-        let Some(name) = scope.probes(&names, &path) else { continue };
+        let names = FunctionNames::new(names_of(&function, &own), &path);
+        let Some(name) = scope.probes(&names) else { continue };
         let size = function.range.end - function.range.start;
-        let readable = crate::names::name_of(name, true).into_owned();
-        if scope.has_size(size) && !scope.leaves_out(&readable, name, &path) {
+        if scope.has_size(size) && !scope.leaves_out(&names) {
+            let readable = crate::names::name_of(name, true).into_owned();
             let name = name.to_owned();
             wanted.push((function, name, readable));
         }
@@ -431,7 +434,10 @@ pub(super) fn choose(
         };
         let (start, size) = (function.range.start, function.range.end - function.range.start);
         match plan.and_then(|plan| Probe::of(plan, of.code)) {
-            Ok(probe) => chosen.push(Chosen { start, size, name: name.clone(), probe }),
+            Ok(probe) => {
+                let (name, aliases) = (name.clone(), aliases(&function.names));
+                chosen.push(Chosen { start, size, name, aliases, probe });
+            }
             Err(why) => {
                 let name = format!("{readable}@{file_name}");
                 refused.push(Refused { name, why, is_marker: false });

@@ -2,6 +2,7 @@
 
 use super::agent::Kind;
 use super::counters::{self, CounterName};
+use super::function_names::FunctionNames;
 use super::given::GivenSignature;
 use super::processor::{LIBRARY_CALLS, PROBES, VALUES, missing};
 use super::waits;
@@ -287,43 +288,37 @@ impl Scope {
     }
 
     /// Whether arguments and result of this function are recorded.
-    pub(super) fn values(&self, name: &str, symbol: &str, module: &str) -> (bool, bool) {
-        (
-            self.matches(&self.arguments, (name, symbol, module)),
-            self.matches(&self.results, (name, symbol, module)),
-        )
+    pub(super) fn values(&self, of: &FunctionNames<'_>) -> (bool, bool) {
+        (self.matches(&self.arguments, of), self.matches(&self.results, of))
     }
 
     /// The signature that's given for this function. Of several, the last one counts.
-    pub(super) fn signature(
-        &self,
-        name: &str,
-        symbol: &str,
-        module: &str,
-    ) -> Option<&GivenSignature> {
-        let mut all = self.signatures.iter().rev();
-        all.find(|one| one.pattern.is_match(name, symbol, module))
+    pub(super) fn signature(&self, of: &FunctionNames<'_>) -> Option<&GivenSignature> {
+        self.signatures.iter().rev().find(|one| of.are_meant_by(&one.pattern))
     }
 
     /// Does one of `patterns` mean this function? All of them are looked at: each is to be known as one that means
     /// something.
-    fn matches(&self, patterns: &[Pattern], (name, symbol, module): (&str, &str, &str)) -> bool {
-        let found = patterns.iter().filter(|one| one.is_match(name, symbol, module));
-        let texts: Vec<String> = found.map(|one| one.text().to_owned()).collect();
-        let is_found = !texts.is_empty();
-        self.known.0.borrow_mut().extend(texts);
-        is_found
+    fn matches(&self, patterns: &[Pattern], of: &FunctionNames<'_>) -> bool {
+        self.find(patterns, of).is_some()
     }
 
-    /// Is the function with one of these names to get a hook? The name that says so.
-    pub(super) fn probes<'n>(&self, names: &[&'n str], module: &str) -> Option<&'n str> {
-        let means = |name: &&&str| {
-            let readable = crate::names::name_of(name, true);
-            self.matches(&self.probe, (&readable, name, module))
-        };
-        // All of them are looked at: each pattern is to be known as one that means something.
-        let found: Vec<&&str> = names.iter().filter(means).collect();
-        found.first().map(|name| **name)
+    /// The symbol by which the first of `patterns` means this function that does. All of them are looked at, as above.
+    fn find<'n>(&self, patterns: &[Pattern], of: &FunctionNames<'n>) -> Option<&'n str> {
+        let found = patterns.iter().filter_map(|one| Some((one.text(), of.meant_by(one)?)));
+        let found: Vec<_> = found.collect();
+        self.known.0.borrow_mut().extend(found.iter().map(|(text, _)| (*text).to_owned()));
+        found.first().map(|(_, symbol)| *symbol)
+    }
+
+    /// Is this function to get a hook? The name that says so.
+    pub(super) fn probes<'n>(&self, of: &FunctionNames<'n>) -> Option<&'n str> {
+        self.find(&self.probe, of)
+    }
+
+    /// The name by which `--filter` means this function, if it does.
+    pub(super) fn filters<'n>(&self, of: &FunctionNames<'n>) -> Option<&'n str> {
+        self.find(&self.filter, of)
     }
 
     /// Is the marker with this name, `provider:name`, recorded?
@@ -372,20 +367,13 @@ impl Scope {
     }
 
     /// Is the function one of those that aren't to be traced?
-    pub(super) fn leaves_out(&self, name: &str, symbol: &str, module: &str) -> bool {
-        self.matches(&self.exclude, (name, symbol, module))
+    pub(super) fn leaves_out(&self, of: &FunctionNames<'_>) -> bool {
+        self.matches(&self.exclude, of)
     }
 
     /// Whether the function is to be armed, and what it is for those beneath it. `is_fit`: by its file and its size, it's
     /// wanted.
-    pub(super) fn choose(
-        &self,
-        name: &str,
-        symbol: &str,
-        module: &str,
-        is_fit: bool,
-    ) -> (bool, u32) {
-        let of = (name, symbol, module);
+    pub(super) fn choose(&self, of: &FunctionNames<'_>, is_fit: bool) -> (bool, u32) {
         let (is_in, is_out) = (self.matches(&self.filter, of), self.matches(&self.exclude, of));
         let is_wanted = (self.filter.is_empty() || is_in) && is_fit && !is_out;
         let class = self.class(of, is_wanted);
@@ -395,7 +383,7 @@ impl Scope {
     }
 
     /// The role of a function for those beneath it, which is itself recorded if `is_wanted`.
-    fn class(&self, of: (&str, &str, &str), is_wanted: bool) -> u32 {
+    fn class(&self, of: &FunctionNames<'_>, is_wanted: bool) -> u32 {
         let limit = self.limits.iter().rev();
         let limit = limit.filter(|limit| self.matches(std::slice::from_ref(&limit.pattern), of));
         // All of them are looked at here, too.
@@ -422,16 +410,18 @@ impl Scope {
     }
 
     /// The role of a library function for those beneath it, if its calls are recorded.
-    pub(super) fn choose_library(&self, name: &str, symbol: &str, module: &str) -> Option<u32> {
-        let found = self.library.iter().filter(|one| one.is_match(name, symbol, module));
+    pub(super) fn choose_library(&self, symbol: &str, module: &str) -> Option<u32> {
+        let of = FunctionNames::new([symbol], module);
+        let found = self.library.iter().filter(|one| of.are_meant_by(one));
         let found: Vec<String> = found.map(|one| known_library(one.text())).collect();
-        let is_wait = found.is_empty() && self.has_waits() && waits::may_wait(name, symbol);
-        if found.is_empty() && !is_wait || self.leaves_out(name, symbol, module) {
+        let may_wait = || waits::may_wait(&crate::names::name_of(symbol, true), symbol);
+        let is_wait = found.is_empty() && self.has_waits() && may_wait();
+        if found.is_empty() && !is_wait || self.leaves_out(&of) {
             return None;
         }
         self.known.0.borrow_mut().extend(found);
         let waits = if is_wait { class::WAITS } else { 0 };
-        Some(self.class((name, symbol, module), true) | waits)
+        Some(self.class(&of, true) | waits)
     }
 
     /// Is this one of the source files that are wanted?

@@ -3,7 +3,7 @@
 use super::inherited;
 use super::switch::Waker;
 use super::told::{self, Told};
-use crate::commit::Failure;
+use crate::commit::{Failure, about};
 use crate::files;
 use nix::libc;
 use std::ffi::{CString, OsStr, OsString};
@@ -34,7 +34,7 @@ pub(super) fn spawn(command: &[OsString]) -> io::Result<Child> {
             | libc::pipe2(failed.as_mut_ptr(), libc::O_CLOEXEC)
     };
     if piped != 0 {
-        return Err(io::Error::last_os_error());
+        return Err(about(Path::new(program_name(command)), io::Error::last_os_error()));
     }
     // `execvp` gives what the kernel doesn't know to a shell, which is right for scripts without `#!` only.
     let is_elf =

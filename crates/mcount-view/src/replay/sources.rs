@@ -19,6 +19,10 @@ impl Sources {
     pub(super) fn find(&mut self, trace: &Trace<'_>, function: &Function<'_>) -> Option<Line> {
         if !self.lines.contains_key(&function.module) {
             let module = trace.module(function.module)?;
+            // What the kernel does is in no file.
+            if module.path.starts_with(b"[") {
+                return None;
+            }
             let lines = read(trace, module).unwrap_or_else(|why| {
                 let path = String::from_utf8_lossy(module.path);
                 self.warnings.push(format!("warning: {}: {why}", printable(&path)));

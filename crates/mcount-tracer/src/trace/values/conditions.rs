@@ -4,7 +4,9 @@ use super::places::Located;
 use super::shape::Shape;
 use super::types::Type;
 use mcount_agent::recipe::{self, condition as words};
-use mcount_trace::condition::{Comparison, Condition, Node, Operand, RESULT, place_of};
+use mcount_trace::condition::{
+    Comparison, Condition, Node, Operand, RESULT, nearest_single, place_of,
+};
 
 /// Why a condition isn't decided for a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,14 +76,16 @@ impl FunctionValues<'_> {
     fn find(&self, name: &str) -> Result<Found<'_>, Undecided> {
         let whole = self.whole(name).ok_or(Undecided::NotMeant)?;
         let mut fields = name.split('.').skip(1).peekable();
-        if fields.peek().is_none() {
+        let is_optional =
+            matches!((whole.kind, whole.shape), (Type::Structure(_), Some(Shape::Variant(_))));
+        if fields.peek().is_none() && !is_optional {
             return Ok(Found::Whole(whole));
         }
-        let mut found = InMemory::of(whole).ok_or(Undecided::Unknown)?;
+        let mut found = Part::of(whole).ok_or(Undecided::Unknown)?;
         for field in fields {
             found = found.field(field).ok_or(Undecided::Unknown)?;
         }
-        Ok(Found::InMemory(found))
+        Ok(Found::Part(found.there().ok_or(Undecided::Unknown)?))
     }
 
     /// The words that decide it, where the stack has so many numbers.
@@ -125,6 +129,18 @@ impl FunctionValues<'_> {
         if let Operand::Text(text) = constant {
             return self.compare_text(how, &value, text);
         }
+        if let Operand::Real(real) = constant
+            && !value.is_real()
+        {
+            let is_first = one.name().is_some();
+            let (how, number) = if is_first { how } else { how.mirrored() }.of_whole(*real);
+            return self.compare(how, &Operand::Name(name.clone()), &Operand::Number(number));
+        }
+        let nearest = |operand: &Operand| match operand {
+            Operand::Real(real) if value.is_single() => Operand::Real(nearest_single(*real)),
+            other => other.clone(),
+        };
+        let (one, other) = (&nearest(one), &nearest(other));
         let kinds = [one, other].map(|operand| match operand {
             Operand::Name(name) => self.find(name).ok().map(|value| value.is_real()),
             _ => None,
@@ -166,13 +182,13 @@ impl FunctionValues<'_> {
                 let form = how << 16 | size << 24 | at << 32;
                 is_copied.then(|| vec![words::VALUE | source << 8 | form])
             }
-            Found::InMemory(value) => {
+            Found::Part(value) => {
                 let (how, size) = match value.shape {
                     Shape::Plain(kind) => self.form(kind)?,
                     Shape::Text | Shape::Pointer(_) => ADDRESS,
                     _ => return None,
                 };
-                Some(value.read(how, size))
+                value.read(how, size)
             }
         }
     }
@@ -208,6 +224,17 @@ impl FunctionValues<'_> {
             all.push(words::COMPARE | code(how) << 8);
             return Ok(all);
         }
+        if let Found::Part(part) = value
+            && let Shape::Characters { size, .. } = part.shape
+        {
+            let mut all = part.is_characters(*size, text).ok_or(Undecided::Unknown)?;
+            match how {
+                Comparison::Equal => {}
+                Comparison::NotEqual => all.push(words::NOT),
+                _ => return Err(Undecided::Unknown),
+            }
+            return Ok(all);
+        }
         let (mut all, word) = value.text().ok_or(Undecided::Unknown)?;
         let size = text.len() as u64;
         all.push(words::TEXT | word | size << 24);
@@ -232,16 +259,16 @@ const ADDRESS: (u64, u64) = (words::UNSIGNED, 8);
 enum Found<'v> {
     /// An argument, or the result.
     Whole(&'v Located<'v>),
-    /// A field of what one leads to.
-    InMemory(InMemory<'v>),
+    /// A field of one, or of what it leads to.
+    Part(Part<'v>),
 }
 
 impl<'v> Found<'v> {
     fn kind(&self) -> Option<&'v Type> {
         match self {
             Self::Whole(value) => Some(value.kind),
-            Self::InMemory(InMemory { shape: Shape::Plain(kind), .. }) => Some(kind),
-            Self::InMemory(_) => None,
+            Self::Part(Part { shape: Shape::Plain(kind), .. }) => Some(kind),
+            Self::Part(_) => None,
         }
     }
 
@@ -249,11 +276,15 @@ impl<'v> Found<'v> {
         matches!(self.kind(), Some(Type::Float(_) | Type::Extended))
     }
 
+    fn is_single(&self) -> bool {
+        matches!(self.kind(), Some(Type::Float(4)))
+    }
+
     /// The words before the one that compares it as a text; and where that finds it, and the text's length. `None` if it isn't one.
     fn text(&self) -> Option<(Vec<u64>, u64)> {
         let value = match self {
             Self::Whole(value) => value,
-            Self::InMemory(value) => return value.text(),
+            Self::Part(value) => return value.text(),
         };
         let [word] = value.words.as_deref()? else { return None };
         let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
@@ -267,35 +298,52 @@ impl<'v> Found<'v> {
     }
 }
 
-/// A value in memory.
-struct InMemory<'v> {
-    /// The words that put an address on the stack.
-    words: Vec<u64>,
-    /// How many bytes behind that it is.
+/// A value in a structure.
+struct Part<'v> {
+    base: Base<'v>,
+    /// How many bytes behind the start of that it is.
     offset: u64,
     shape: &'v Shape,
 }
 
-impl<'v> InMemory<'v> {
-    /// What an argument or a result leads to, or is, if it's in memory.
-    fn of(value: &Located<'v>) -> Option<Self> {
-        let [word] = value.words.as_deref()? else { return None };
-        let shape = match (word & 0xff, value.kind, value.shape?) {
-            (recipe::COPY, Type::Pointer, Shape::Pointer(to)) => to,
-            (recipe::MEMORY, Type::Structure(_), shape @ Shape::Object(_)) => shape,
+/// Where a structure is.
+enum Base<'v> {
+    /// In memory: these words put its address on the stack.
+    Address(Vec<u64>),
+    /// In registers and on the stack, as these words of a recipe say. The first ones, of a condition, come before it's read.
+    Copied(Vec<u64>, &'v [u64]),
+}
+
+impl<'v> Part<'v> {
+    /// What an argument or a result leads to, or is.
+    fn of(value: &'v Located<'v>) -> Option<Self> {
+        let (shape, words) = (value.shape?, value.words.as_deref()?);
+        let (base, shape) = match (words, value.kind, shape) {
+            ([word], Type::Pointer, Shape::Pointer(to)) if word & 0xff == recipe::COPY => {
+                (Base::Address(address(*word)), &**to)
+            }
+            ([word], Type::Structure(_), shape @ (Shape::Object(_) | Shape::Variant(_)))
+                if word & 0xff == recipe::MEMORY =>
+            {
+                (Base::Address(address(*word)), shape)
+            }
+            (words, Type::Structure(_), shape @ (Shape::Object(_) | Shape::Variant(_)))
+                if words.iter().all(|word| word & 0xff == recipe::COPY) =>
+            {
+                (Base::Copied(Vec::new(), words), shape)
+            }
             _ => return None,
         };
-        let (how, size) = ADDRESS;
-        let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
-        let word = words::VALUE | source << 8 | how << 16 | size << 24 | at << 32;
-        Some(Self { words: vec![word], offset: 0, shape })
+        Some(Self { base, offset: 0, shape })
     }
 
     /// A field of it, or of what it leads to.
     fn field(mut self, name: &str) -> Option<Self> {
+        self = self.there()?;
         while let Shape::Pointer(to) = self.shape {
             let (how, size) = ADDRESS;
-            self = Self { words: self.read(how, size), offset: 0, shape: to };
+            let base = Base::Address(self.read(how, size)?);
+            self = Self { base, offset: 0, shape: to }.there()?;
         }
         let Shape::Object(of) = self.shape else { return None };
         let field = of.fields.iter().find(|field| field.name == name)?;
@@ -303,27 +351,107 @@ impl<'v> InMemory<'v> {
         (offset <= 0xffff).then_some(Self { offset, shape: &field.shape, ..self })
     }
 
+    /// Itself, or the value in an optional one. If there's none, the condition doesn't hold.
+    fn there(self) -> Option<Self> {
+        let Shape::Variant(of) = self.shape else { return Some(self) };
+        let [none, some] = of.cases.as_slice() else { return None };
+        if none.number != Some(0) || some.number.is_some() || !some.name.is_empty() {
+            return None;
+        }
+        let mut before = self.read_at(of.at, words::UNSIGNED, of.of_number)?;
+        let (how, size) = ADDRESS;
+        // Nothing can be read at null.
+        let unreadable = [words::NUMBER, 0, words::AT | how << 16 | size << 24];
+        before.push(words::UNLESS_SET | (unreadable.len() as u64) << 8);
+        before.extend(unreadable);
+        before.push(words::IF_SET);
+        let base = match self.base {
+            Base::Address(words) => Base::Address([before, words].concat()),
+            Base::Copied(_, words) => Base::Copied(before, words),
+        };
+        Some(Self { base, shape: some.shape.as_ref()?, ..self })
+    }
+
     /// The words that put it on the stack, read in this way.
-    fn read(&self, how: u64, size: u64) -> Vec<u64> {
-        let mut all = self.words.clone();
-        all.push(words::AT | how << 16 | size << 24 | self.offset << 32);
-        all
+    fn read(&self, how: u64, size: u64) -> Option<Vec<u64>> {
+        self.read_at(0, how, size)
+    }
+
+    /// The same of what is so many bytes behind its start.
+    fn read_at(&self, behind: u64, how: u64, size: u64) -> Option<Vec<u64>> {
+        let offset = self.offset + behind;
+        let form = how << 16 | size << 24;
+        let (before, word) = match &self.base {
+            Base::Address(words) => (words, words::AT | form | offset << 32),
+            Base::Copied(before, words) => {
+                let (mut start, mut all) = (0, words.iter());
+                let word = all.find(|word| {
+                    start += *word >> 24 & 0xff;
+                    offset < start
+                })?;
+                let within = offset - (start - (word >> 24 & 0xff));
+                let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
+                if offset + size > start {
+                    return None;
+                }
+                (before, words::VALUE | source << 8 | form | (at + within) << 32)
+            }
+        };
+        Some(before.iter().copied().chain([word]).collect())
+    }
+
+    /// The words that say whether this text is in an array of `size` characters.
+    fn is_characters(&self, size: u64, text: &[u8]) -> Option<Vec<u64>> {
+        let mut text = text.to_vec();
+        if (text.len() as u64) < size {
+            text.push(0);
+        }
+        if text.len() as u64 > size {
+            // It has no room there.
+            return Some(vec![words::NUMBER, 0]);
+        }
+        // A piece is in one register.
+        let mut pieces: Vec<(u64, Vec<u8>)> = Vec::new();
+        for (at, byte) in (self.offset..).zip(text) {
+            match pieces.last_mut().filter(|_| at % 8 != 0) {
+                Some((_, piece)) => piece.push(byte),
+                None => pieces.push((at - self.offset, vec![byte])),
+            }
+        }
+        let mut all = Vec::new();
+        for (at, piece) in pieces.into_iter().rev() {
+            let mut bytes = [0; 8];
+            bytes.iter_mut().zip(&piece).for_each(|(room, byte)| *room = *byte);
+            let read = self.read_at(at, words::UNSIGNED, piece.len() as u64)?;
+            let compare = [words::NUMBER, u64::from_le_bytes(bytes)];
+            let compare = compare.into_iter().chain([words::COMPARE | words::EQUAL << 8]);
+            let skip = (!all.is_empty()).then_some(words::IF_SET | (all.len() as u64) << 8);
+            all = read.into_iter().chain(compare).chain(skip).chain(all).collect();
+        }
+        Some(all)
     }
 
     /// As [`Found::text`].
     fn text(&self) -> Option<(Vec<u64>, u64)> {
         let (how, size) = ADDRESS;
-        match *self.shape {
-            Shape::Text => {
-                Some((self.read(how, size), words::ON_STACK << 8 | words::UP_TO_ZERO << 16))
+        match (self.shape, &self.base) {
+            (Shape::Text, _) => {
+                Some((self.read(how, size)?, words::ON_STACK << 8 | words::UP_TO_ZERO << 16))
             }
-            Shape::String { pointer, length } if length == pointer + 8 => {
+            (Shape::String { pointer, length }, Base::Address(words)) if *length == pointer + 8 => {
                 let at = (self.offset + pointer) << 32;
-                Some((self.words.clone(), words::ON_STACK << 8 | words::INDIRECT << 16 | at))
+                Some((words.clone(), words::ON_STACK << 8 | words::INDIRECT << 16 | at))
             }
             _ => None,
         }
     }
+}
+
+/// The words that put the address on the stack that is where a word of a recipe says.
+fn address(word: u64) -> Vec<u64> {
+    let (how, size) = ADDRESS;
+    let (source, at) = (word >> 8 & 0xff, word >> 32 & 0xffff);
+    vec![words::VALUE | source << 8 | how << 16 | size << 24 | at << 32]
 }
 
 /// The words for a number, or for the nearest that fits.

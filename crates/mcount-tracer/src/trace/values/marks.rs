@@ -8,6 +8,7 @@
 use super::Found;
 use super::describe::{Description, Role};
 use super::types::Type;
+use crate::trace::function_names::FunctionNames;
 use crate::trace::given::{GivenSignature, GivenType};
 use crate::trace::marker::Marker;
 use crate::trace::modules::{Hook, Module};
@@ -34,8 +35,9 @@ pub(super) fn prepare(module: &mut Module, found: &mut Found, scope: &Scope) {
     for hook in &mut module.hooks {
         let Some(marker) = hook.marker() else { continue };
         // The patterns of --args are known to mean something, too.
-        scope.values(&hook.name, &hook.name, &path);
-        let given = scope.signature(&hook.name, &hook.name, &path);
+        let names = FunctionNames::new([&*hook.name], &path);
+        scope.values(&names);
+        let given = scope.signature(&names);
         let (recipe, description) = planned(hook.id, marker, given);
         let unknown = marker.words.iter().filter(|words| words.is_empty()).count();
         if unknown != 0 {

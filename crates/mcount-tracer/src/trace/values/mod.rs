@@ -16,12 +16,15 @@ mod places;
 mod shape;
 mod targets;
 mod types;
+mod units;
 
 use self::conditions::{Decisions, FunctionValues, Undecided};
 pub(super) use self::describe::Description;
 use self::dwarf::Reader;
 use self::places::{Located, Plan};
 use self::types::{Evidence, Parameter, Signature, Type};
+use self::units::{Lack, PoorUnits};
+use super::function_names::FunctionNames;
 use super::given::{GivenSignature, GivenType};
 use super::modules::{Hook, Module};
 use super::processor;
@@ -32,6 +35,7 @@ use crate::debug::separate::{Search, Subject};
 use crate::words::counted;
 use mcount_cpu::outside::values::Conventions;
 use mcount_trace::{Entry, Enumeration};
+use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -115,14 +119,18 @@ fn add_values(
     let signatures = signatures.unwrap_or_default();
     let conditions = ForConditions::new(sections.as_ref(), (rules, scope), &addresses);
     let mut missing = Missing::default();
+    let units = LazyCell::new(|| sections.as_ref().map(PoorUnits::of));
+    let lack = |hook: &Hook| units.as_ref().and_then(|units| units.lack(hook.function));
     for one in &wanted {
         let Some(hook) = module.hooks.get_mut(one.hook) else { continue };
         let known = beginnings(hook).find_map(|address| signatures.get(&address));
         let given = one.given.map(|given| signature_of(given, known));
         match given.as_ref().or(known) {
             Some(signature) => {
-                let reason = reason(one, hook, signature, rules).filter(|_| given.is_none());
-                missing.extend(reason, hook);
+                let reason = reason(one, hook, signature, rules);
+                let reason = reason.filter(|one| given.is_none() || *one == Reason::Clone);
+                let is_poor = given.is_none() && signature.is_empty() && lack(hook).is_some();
+                missing.extend(if is_poor { Some(Reason::LinesOnly) } else { reason }, hook);
                 let known = reader.as_ref().map_or(&[][..], Reader::known_enumerations);
                 let wide = conditions.of(hook).filter(|_| given.is_none());
                 let (of, enumerations) = wide.unwrap_or((signature, known));
@@ -138,7 +146,7 @@ fn add_values(
                 ));
             }
             // That there's no debug information at all has been said.
-            None => missing.extend(reader.is_some().then_some(Reason::Unknown), hook),
+            None => missing.extend(reader.is_some().then(|| why_unknown(lack(hook))), hook),
         }
     }
     found.enumerations = reader.map(Reader::enumerations).unwrap_or_default();
@@ -181,7 +189,7 @@ impl<'s> ForConditions<'s> {
 /// What is copied of the calls of a library function, and the description of that, if the user says what its values are.
 pub(super) fn of_library(
     scope: &Scope,
-    names: (&str, &str, &str),
+    names: &FunctionNames<'_>,
     (number, is_counted): (u32, bool),
 ) -> Option<(Recipe, Description)> {
     let known = given_of_library(scope, names, number);
@@ -196,12 +204,12 @@ pub(super) fn of_library(
 
 fn given_of_library(
     scope: &Scope,
-    (name, symbol, module): (&str, &str, &str),
+    names: &FunctionNames<'_>,
     number: u32,
 ) -> Option<(Recipe, Description)> {
-    let (arguments, result) = scope.values(name, symbol, module);
+    let (arguments, result) = scope.values(names);
     let rules = processor::VALUES.filter(|_| arguments || result)?;
-    let signature = signature_of(scope.signature(name, symbol, module)?, None);
+    let signature = signature_of(scope.signature(names)?, None);
     let function = FunctionOf {
         is_late: false,
         is_clone: false,
@@ -360,9 +368,9 @@ fn wanted<'s>(module: &Module, scope: &'s Scope) -> Vec<Wanted<'s>> {
     let path = module.path.to_string_lossy();
     let hooks = module.hooks.iter().enumerate().filter(|(_, hook)| has_calls(hook));
     let wanted = hooks.map(|(at, hook)| {
-        let name = crate::names::name_of(&hook.name, true);
-        let (arguments, result) = scope.values(&name, &hook.name, &path);
-        let given = scope.signature(&name, &hook.name, &path);
+        let names = FunctionNames::new(hook.names(), &path);
+        let (arguments, result) = scope.values(&names);
+        let given = scope.signature(&names);
         Wanted { hook: at, arguments, result, given }
     });
     wanted.filter(|one| one.arguments || one.result).collect()
@@ -373,6 +381,10 @@ fn wanted<'s>(module: &Module, scope: &'s Scope) -> Vec<Wanted<'s>> {
 enum Reason {
     /// Debug information doesn't tell of the function.
     Unknown,
+    /// It's in a file that isn't read.
+    Split,
+    /// It tells of lines only.
+    LinesOnly,
     /// The hook is after the prologue.
     Prologue,
     /// The compiler has changed the function.
@@ -407,6 +419,11 @@ fn reason(
     }
 }
 
+/// Why nothing is known of a function whose unit lacks this.
+fn why_unknown(lack: Option<Lack>) -> Reason {
+    if lack == Some(Lack::Split) { Reason::Split } else { Reason::Unknown }
+}
+
 /// Is it a copy that gcc has made of a function, with other parameters?
 fn is_clone(hook: &Hook) -> bool {
     [".constprop.", ".isra.", ".part."].iter().any(|mark| hook.name.contains(mark))
@@ -434,6 +451,13 @@ impl Missing {
             let text = match reason {
                 Reason::Unknown => {
                     "no debug information, so no arguments and results: compile with -g"
+                }
+                Reason::Split => {
+                    "its debug information is in .dwo files, which mcount doesn't read: compile without \
+                     -gsplit-dwarf, or say what the values are: --args 'NAME(p, s, i32)'"
+                }
+                Reason::LinesOnly => {
+                    "its debug information has no parameters and results (-g1): compile with -g"
                 }
                 Reason::Prologue => {
                     "-pg calls its hook after the prologue, where arguments may have left their registers: \

@@ -20,6 +20,11 @@ pub(super) struct Signature {
 }
 
 impl Signature {
+    /// Has it no values?
+    pub(super) fn is_empty(&self) -> bool {
+        self.parameters.is_empty() && self.result.is_none()
+    }
+
     /// Are all parameters understood?
     pub(super) fn is_whole(&self) -> bool {
         let is_known = |kind: &Type| !matches!(kind, Type::Unknown);
