@@ -108,6 +108,9 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.push(test("option::print", print));
     tests.push(test("option::list", list));
     tests.push(test("option::nothing-is-meant", nothing_is_meant));
+    tests.push(test("option::clones", clones));
+    tests.push(test("option::aliases", aliases));
+    tests.push(test("option::unreturned", unreturned));
     tests.push(test("option::older-traces-stay", older_traces_stay));
     tests.push(test("option::refused", refused));
     tests.push(test("option::numbers", numbers_and_nouns));
@@ -203,6 +206,76 @@ fn nothing_is_meant() -> Result<(), String> {
     let found = room.trace("loaded")?.count(0, "plugin");
     if ended.code != 0 || !ended.stderr.starts_with(said) || found != 100 {
         return Err(format!("{ended:?}, {found}"));
+    }
+    Ok(())
+}
+
+/// A clone is meant by the name of its function, which is what statistics show.
+fn clones() -> Result<(), String> {
+    let rows: &[&[&str]] = &[
+        &["--filter", "work"],
+        &["--filter", "work.constprop.0"],
+        &["--only-under", "work"],
+        &["--regex", "--filter", "^work$"],
+        &["--exclude", "main", "--exclude", "alias_one"],
+    ];
+    let hooks = ["-O1", "-fpatchable-function-entry=5"];
+    names(&hooks, rows, &[("work.constprop.0", 3)])?;
+    let room = Room::new()?;
+    let program = room.compile("gcc", &hooks, "names.c")?;
+    room.run("traced", &mut tracer_with(&[], &program))?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+    command.args(["stats", "--function", "work"]).arg(room.path("traced/trace.mcount"));
+    let ended = room.run("stats", &mut command)?;
+    let is_shown = ended.stdout.lines().last().is_some_and(|line| line.ends_with(" work"));
+    if is_shown && ended.stderr.is_empty() { Ok(()) } else { Err(format!("{ended:?}")) }
+}
+
+/// A function is meant by each of its names, and the trace has the one that `--filter` and `--probe` use.
+fn aliases() -> Result<(), String> {
+    let hooks = ["-O1", "-fpatchable-function-entry=5"];
+    for name in ["real_one", "alias_one"] {
+        names(&hooks, &[&["--filter", name], &["-f", name, "--only-under", "main"]], &[(name, 3)])?;
+        let others = [("main", 1), ("work.constprop.0", 3)];
+        names(&hooks, &[&["--exclude", name], &["--not-under", name]], &others)?;
+        if cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+            let rows: &[&[&str]] = &[&["--probe", name], &["--probe", "*_one", "--filter", name]];
+            names(&["-O0"], rows, &[(name, 3)])?;
+        }
+    }
+    Ok(())
+}
+
+/// Calls count that don't return.
+fn unreturned() -> Result<(), String> {
+    let room = Room::new()?;
+    let flags = ["-O1", "-fpatchable-function-entry=5"];
+    let program = room.compile("gcc", &flags, "unreturned.c")?;
+    for options in [&[][..], &["--ring", "4M"], &["--compress"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcount"));
+        command.args(["trace", "--output", "trace.mcount"]).args(options).arg("--").arg(&program);
+        let output = command.current_dir(room.path(".")).output();
+        let output = output.map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() != Some(3) || !said.contains("mcount: 9 calls in trace.mcount;") {
+            return Err(format!("{options:?}: {output:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The calls of `names.c` with these options.
+fn names(flags: &[&str], rows: &[&[&str]], expected: &[(&str, u64)]) -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", flags, "names.c")?;
+    for options in rows {
+        let ended = room.run("traced", &mut tracer_with(options, &program))?;
+        let trace = room.trace("traced")?;
+        let mut found: Vec<_> = trace.called(0).collect();
+        found.sort_unstable();
+        if found != expected || ended.code != 0 || !ended.stderr.is_empty() {
+            return Err(format!("{options:?}: {found:?}, {ended:?}"));
+        }
     }
     Ok(())
 }

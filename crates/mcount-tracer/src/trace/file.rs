@@ -372,45 +372,53 @@ impl TraceFile {
         }
     }
 
-    /// How many calls there are, or have been, so far.
+    /// How many calls have ended so far, also those that the trace no longer has.
     pub(super) fn calls(&self) -> u64 {
-        self.calls_by(self.has_values) + self.shared.field(header::DROPPED).load(SeqCst)
+        let all = (0..self.shared.given_out()).map(|chunk| self.calls_in(chunk, self.has_values));
+        all.sum::<u64>() + self.shared.field(header::DROPPED).load(SeqCst)
     }
 
-    /// How many calls it has.
+    /// How many calls it has, also those that haven't ended: `exit()` doesn't return to who called it.
     pub(super) fn kept_calls(&self) -> u64 {
         /// Chunks of which it takes no time to look at each record.
         const FEW: u64 = 1 << 14;
-        self.calls_by(self.has_values || self.shared.given_out() <= FEW)
-    }
-
-    /// Is each record looked at? Otherwise all but the first of a chunk are taken for calls, where no values are.
-    fn calls_by(&self, is_exact: bool) -> u64 {
         let chunks = self.shared.given_out();
-        (0..chunks).map(|chunk| self.calls_in(chunk, is_exact)).sum()
+        let is_exact = self.has_values || chunks <= FEW;
+        (0..chunks).map(|chunk| self.calls_in(chunk, is_exact) + self.open_in(chunk)).sum()
     }
 
-    /// How many calls there are in a chunk.
-    fn calls_in(&self, chunk: u64, is_exact: bool) -> u64 {
-        let word = |offset: usize| {
-            let mut bytes = [0; 8];
-            let there = self.read(descriptor(chunk) + offset as u64, &mut bytes);
-            if there { u64::from_ne_bytes(bytes) } else { 0 }
-        };
+    /// What a chunk holds: one of `layout::chunk`. `None` of a directory.
+    fn kind_of(&self, chunk: u64) -> Option<u32> {
         let mut kind = [0; 4];
         let is_read = self.read(descriptor(chunk) + directory::KIND as u64, &mut kind);
-        if chunk.is_multiple_of(directory::SPAN)
-            || !is_read
-            || u32::from_ne_bytes(kind) != chunk::CALLS
-        {
+        (is_read && !chunk.is_multiple_of(directory::SPAN)).then(|| u32::from_ne_bytes(kind))
+    }
+
+    /// How many calls there are in a chunk. Unless each record is looked at, all but the first are taken for calls, where no values are.
+    fn calls_in(&self, chunk: u64, is_exact: bool) -> u64 {
+        if self.kind_of(chunk) != Some(chunk::CALLS) {
             return 0;
         }
+        let mut shared = [0; 8];
+        let is_read = self.read(descriptor(chunk) + directory::SHARED as u64, &mut shared);
         let start = layout::HEADER_BLOCK + chunk * layout::CHUNK_SIZE;
-        match word(directory::SHARED) {
-            0 if is_exact => self.calls_between(start, layout::CHUNK_SIZE),
-            0 => self.calls_from(start),
-            shared => self.calls_between(start, shared.min(layout::CHUNK_SIZE)),
+        match u64::from_ne_bytes(shared) {
+            shared @ 1.. if is_read => self.calls_between(start, shared.min(layout::CHUNK_SIZE)),
+            _ if is_exact => self.calls_between(start, layout::CHUNK_SIZE),
+            _ => self.calls_from(start),
         }
+    }
+
+    /// How many calls there are in a chunk that haven't ended: a word for each.
+    fn open_in(&self, chunk: u64) -> u64 {
+        if self.kind_of(chunk) != Some(chunk::OPEN) {
+            return 0;
+        }
+        let mut bytes = vec![0; usize::try_from(layout::CHUNK_SIZE).unwrap_or(0)];
+        if !self.read(layout::HEADER_BLOCK + chunk * layout::CHUNK_SIZE, &mut bytes) {
+            return 0;
+        }
+        bytes.as_chunks::<8>().0.iter().filter(|word| **word != [0; 8]).count() as u64
     }
 
     /// How many calls there are in the `size` bytes at `start`, among whatever else.

@@ -3,9 +3,11 @@
 use super::chunks::Chunks;
 use super::chunks::record;
 use super::fields::FIELD;
+use crate::files;
 use crate::trace::room::Shared;
 use foldhash::HashMap;
 use mcount_trace::layout::{chunk, header, kind, off_cpu};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -212,8 +214,9 @@ impl Names {
         }
         let now = Instant::now();
         let read = || {
-            let text = std::fs::read_to_string(format!("/proc/{thread}/comm"));
-            named(text.unwrap_or_default().trim_end().as_bytes())
+            let name = files::read_to_end(Path::new(&format!("/proc/{thread}/comm")));
+            let name = name.unwrap_or_default();
+            named(name.trim_ascii_end())
         };
         let (since, name) = self.others.entry(thread).or_insert_with(|| (now, read()));
         if now.duration_since(*since) > LATELY {
