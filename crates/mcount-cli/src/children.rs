@@ -7,6 +7,7 @@
 //! handlers.
 
 use crate::commit::Failure;
+use crate::files;
 use crate::signals::{self, ENDING};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -145,8 +146,9 @@ fn family(pid: Pid) -> Vec<Pid> {
 
 /// Whether a process still runs. A process that ended and that its parent didn't wait for doesn't.
 fn runs(pid: Pid) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero()));
-    status.is_ok_and(|status| !status.contains("State:\tZ"))
+    // Its name may be any bytes.
+    let status = files::read_to_end(Path::new(&format!("/proc/{}/status", pid.as_raw_nonzero())));
+    status.is_ok_and(|status| memchr::memmem::find(&status, b"State:\tZ").is_none())
 }
 
 fn remove(path: &Path) {

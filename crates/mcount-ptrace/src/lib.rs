@@ -27,7 +27,7 @@ mod tracee;
 #[cfg(can_trace)]
 pub use {
     mcount_cpu::outside::GeneralRegisters,
-    memory::{Memory, Target, status},
+    memory::{Memory, Target, proc_text, status},
     remote::{CallEnd, Remote},
     request::Request,
     stop::{Standing, Thread},

@@ -3,7 +3,7 @@
 
 use nix::libc;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt;
 
 /// The memory of a process.
@@ -103,9 +103,21 @@ impl Memory {
     }
 }
 
+/// A file of `/proc` in which there may be the name of a thread. That needn't be UTF-8: the kernel cuts it off after 15 bytes, and the program
+/// may choose any.
+///
+/// # Errors
+///
+/// There's no such file, or it may not be read.
+pub fn proc_text(path: &str) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    OpenOptions::new().read(true).open(path)?.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The number in the line of `/proc/PROCESS/status` that begins with `field`.
 #[must_use]
 pub fn status(process: i32, field: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let text = proc_text(&format!("/proc/{process}/status")).ok()?;
     text.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
 }

@@ -1,5 +1,6 @@
 //! Questions to the kernel about one thread (`ptrace(2)`): each request once, and all constants.
 
+use crate::memory::proc_text;
 use nix::errno::Errno;
 use nix::libc;
 use std::io;
@@ -185,7 +186,7 @@ impl Wait {
 
 /// Is the thread of this file of `/proc` gone, but for what its process has to know of it?
 pub(crate) fn has_ended(stat: &str) -> bool {
-    let text = std::fs::read_to_string(stat);
+    let text = proc_text(stat);
     // The name may have spaces and parentheses in it.
     text.map_or(true, |text| {
         text.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))

@@ -1,5 +1,6 @@
 //! A stopped thread: its registers, its signals, and how it goes on.
 
+use crate::memory::proc_text;
 use crate::request;
 use mcount_cpu::here::outside::{MORE_VECTORS, ROLES, VECTORS};
 use mcount_cpu::outside::{GeneralRegisters, VectorState};
@@ -221,7 +222,7 @@ impl Tracee {
     ///
     /// It's gone.
     pub fn inner_id(self) -> io::Result<i32> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let status = proc_text(&format!("/proc/{}/status", self.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
         let last = line.and_then(|line| line.split_whitespace().last()?.parse().ok());
         Ok(last.unwrap_or(self.id()))
@@ -230,7 +231,7 @@ impl Tracee {
     /// When it began, in ticks since the system did: with its number, that's unique. `None` if it has ended.
     #[must_use]
     pub fn start(self) -> Option<u64> {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).ok()?;
+        let text = proc_text(&format!("/proc/{}/stat", self.id())).ok()?;
         // The name may have spaces and parentheses in it.
         let rest = text.rsplit_once(") ")?.1;
         if rest.starts_with(['Z', 'X']) {
@@ -249,8 +250,14 @@ impl Tracee {
     #[must_use]
     pub fn has_asked(self, asked: u64) -> bool {
         const SI_TKILL: i32 = -6;
-        self.registers().is_ok_and(|registers| registers.instruction() == asked)
-            && self.signal_code() == Some(SI_TKILL)
+        if !self.registers().is_ok_and(|registers| registers.instruction() == asked) {
+            return false;
+        }
+        let Ok(signal) = ptrace::getsiginfo(self.0) else { return false };
+        // Beyond RLIMIT_SIGPENDING, the kernel delivers the signal without saying who sent it: all is zero then.
+        // SAFETY: it's a signal that was sent, or nothing is known of it; both have this field.
+        let is_lost = signal.si_code == libc::SI_USER && unsafe { signal.si_pid() } == 0;
+        signal.si_code == SI_TKILL || is_lost
     }
 
     /// Waits until it stands at the address `asked`, stopped by SIGURG from itself. Whatever ends it meanwhile is left for the next

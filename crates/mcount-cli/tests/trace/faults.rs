@@ -567,6 +567,14 @@ fn file_size_limit() -> Result<(), String> {
             return Err(format!("{kibibytes}: {ended:?}"));
         }
     }
+    let mut top = Command::new("bash");
+    let script = "ulimit -f 8; exec \"$0\" top --once -- \"$1\"";
+    top.args(["-c", script, env!("CARGO_BIN_EXE_mcount")]).arg(&program);
+    let ended = room.run("top", &mut top)?;
+    let text = ": /memfd:mcount-agent: File too large: raise ulimit -f\n";
+    if ended.code != 2 || !ended.stderr.ends_with(text) {
+        return Err(format!("{ended:?}"));
+    }
     let ended = room.run("traced", &mut limited(65536))?;
     is_cut_off(&room, &ended, &room.trace("traced")?)
 }

@@ -5,6 +5,7 @@
 //! What is known to be wrong is in the tables with the reason, and ignored; `--include-ignored` runs it.
 
 mod attach;
+mod attach_forks;
 mod attach_killed;
 mod attach_where;
 mod clocks;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
     let tests = tests.chain(faults::tests()).chain(options::tests()).chain(surroundings::tests());
     let tests = tests
         .chain(attach::tests())
+        .chain(attach_forks::tests())
         .chain(attach_killed::tests())
         .chain(attach_where::tests())
         .chain(terminal::tests())

@@ -13,6 +13,7 @@
 //! notes are the exception, and they can only do harm to the process itself.
 
 use super::maps::{self, Mapping};
+use crate::commit::about;
 use crate::trace::image::{Image, size};
 use crate::trace::processor::REACH;
 use crate::trace::space::gaps;
@@ -175,8 +176,8 @@ impl Block {
     }
 
     fn map(&self, image: &Image, remote: &mut Remote<'_>, target: Target<'_>) -> io::Result<()> {
-        let (mut file, bytes) = (in_memory(FILE)?, content(image, self.start)?);
-        file.write_all(&bytes)?;
+        let bytes = content(image, self.start)?;
+        let file = in_memory(FILE, &bytes)?;
         // From here on, the thread can do without us, first by a copy of the gate: writing it needs no right to write.
         let gate = self.gate(image);
         let offset = size(gate - self.start)?;
@@ -321,16 +322,22 @@ pub(super) fn is_jumps(map: &Mapping) -> bool {
     map.path == Path::new("/memfd:mcount-jumps (deleted)")
 }
 
-/// A file in memory with this name.
-pub(super) fn in_memory(name: &CStr) -> io::Result<File> {
+/// A file in memory with this name, and with these bytes in it.
+pub(super) fn in_memory(name: &CStr, bytes: &[u8]) -> io::Result<File> {
     // SAFETY: the name is a string; the descriptor is new.
-    unsafe {
-        let file = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
-        if file < 0 {
-            return Err(io::Error::last_os_error());
+    let file = unsafe {
+        match libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) {
+            -1 => Err(io::Error::last_os_error()),
+            file => Ok(File::from(OwnedFd::from_raw_fd(file))),
         }
-        Ok(File::from(OwnedFd::from_raw_fd(file)))
-    }
+    };
+    let filled = file.and_then(|mut file| file.write_all(bytes).map(|()| file));
+    filled.map_err(|error| about_memory(name, error))
+}
+
+/// `error`, with the name that the kernel shows for a file in memory.
+pub(super) fn about_memory(name: &CStr, error: io::Error) -> io::Error {
+    about(format!("/memfd:{}", name.to_string_lossy()).as_ref(), error)
 }
 
 /// The arguments of `mmap` for private memory that isn't a file's; `is_new`: nothing may be there yet.

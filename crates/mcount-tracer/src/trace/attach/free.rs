@@ -13,7 +13,7 @@ use mcount_ptrace::{Standing, Target};
 use nix::libc;
 use std::collections::BTreeSet;
 use std::ffi::CStr;
-use std::io::{self, Write};
+use std::io;
 
 /// The file in memory that the pages are of.
 const FILE: &CStr = c"mcount-jumps";
@@ -80,8 +80,7 @@ impl Session {
         new: &[u64],
         content: &[u8],
     ) -> io::Result<BTreeSet<u64>> {
-        let mut file = in_memory(FILE)?;
-        file.write_all(content)?;
+        let file = in_memory(FILE, content)?;
         let thread = standing.threads.first_mut().ok_or(io::ErrorKind::NotFound)?;
         let mut remote = self.block.remote(&self.image, thread, &self.memory)?;
         let target = Target { process: self.process, memory: &self.memory };

@@ -43,8 +43,8 @@ use super::file::Size;
 use super::processor;
 use super::scope::Scope;
 use crate::commit::Failure;
-use mcount_ptrace::Tracee;
 use mcount_ptrace::stop::{self, refused};
+use mcount_ptrace::{Tracee, proc_text};
 use nix::libc;
 use std::ffi::OsString;
 use std::io;
@@ -184,7 +184,7 @@ pub trait View {
 fn has_shadow_stack(process: i32) -> bool {
     let threads = stop::threads(process).unwrap_or_default();
     threads.into_iter().any(|thread| {
-        let text = std::fs::read_to_string(format!("/proc/{thread}/status"));
+        let text = proc_text(&format!("/proc/{thread}/status"));
         text.is_ok_and(|text| says_shadow_stack(&text))
     })
 }
@@ -209,6 +209,13 @@ fn why(error: io::Error) -> String {
     }
 }
 
+/// Is this the error of a process that has ended, or is about to? Its memory goes first, and some kernels let nobody open it from then on.
+fn has_ended(process: i32, error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(libc::ESRCH)
+        || start_of(process).is_none()
+}
+
 /// Can this process be attached to, as far as that's known without trying?
 ///
 /// # Errors
@@ -216,11 +223,17 @@ fn why(error: io::Error) -> String {
 /// It can't, and why.
 fn check(process: i32) -> io::Result<()> {
     let other = |text: &str| Err(io::Error::other(text.to_owned()));
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    let text = proc_text(&format!("/proc/{process}/stat"));
     let Ok(text) = text else { return other("there's no such process") };
     let state = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
     if state.starts_with(['Z', 'X']) {
-        return other("it has ended");
+        // The others go on after pthread_exit() in the first thread. The kernel doesn't show their files by the process's number then.
+        let is_alone = stop::threads(process).map_or(true, |threads| threads.len() < 2);
+        return other(if is_alone {
+            "it has ended"
+        } else {
+            "its first thread has ended, so mcount can't attach to the others; mcount trace follows them"
+        });
     }
     if process == i32::try_from(std::process::id()).unwrap_or(0) {
         return other("it's mcount itself");

@@ -576,14 +576,13 @@ impl Session {
 
     /// A process that this one has made by `fork` while its hooks were armed; `None` if it is no longer there.
     pub(super) fn forked(&self, process: i32) -> io::Result<Option<Self>> {
-        let memory = match Memory::open(process) {
-            Ok(memory) => memory,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+        let found = Memory::open(process).and_then(|memory| Self::find(process, memory));
+        let found = match found {
+            Err(error) if super::has_ended(process, &error) => return Ok(None),
+            found => found?,
         };
         let is_alike = |found: &Self| found.block.bias == self.block.bias;
-        let found = Self::find(process, memory)?.filter(is_alike);
-        Ok(found.map(|found| Self {
+        Ok(found.filter(is_alike).map(|found| Self {
             changes: self.changes.clone(),
             words: self.words.clone(),
             instrumented: self.instrumented.clone(),

@@ -1,7 +1,7 @@
 //! What is asked of a process before it's attached to: whether the agent's place is free, and where there's room near modules that are too
 //! far from the agent.
 
-use super::block::{Block, FILE, in_memory, is_ours, map_file};
+use super::block::{Block, FILE, about_memory, in_memory, is_ours, map_file};
 use super::maps::{self, Mapping};
 use super::program::{Loaded, Program};
 use crate::trace::image::Image;
@@ -108,8 +108,8 @@ pub(super) fn make_room(
                 }
                 continue;
             };
-            let file = in_memory(FILE)?;
-            file.set_len(size)?;
+            let file = in_memory(FILE, &[])?;
+            file.set_len(size).map_err(|error| about_memory(FILE, error))?;
             let descriptor =
                 block.hand_over(remote, Target { process: program.process, memory }, &file)?;
             let protection = libc::PROT_READ | libc::PROT_EXEC;

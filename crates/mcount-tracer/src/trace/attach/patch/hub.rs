@@ -23,7 +23,7 @@ use mcount_hooks::PAGE;
 use mcount_ptrace::rescue::Rescue;
 use mcount_ptrace::{CallEnd, Memory, Remote, Target};
 use nix::libc;
-use std::io::{self, Write};
+use std::io;
 
 const MAGIC: &[u8; 16] = b"mcount-patch  1\n";
 const CALL: u64 = 64;
@@ -46,9 +46,7 @@ const LONGEST: usize = 160;
 
 /// A file in memory, by whose name the next recorder finds it.
 pub(super) fn file(bytes: &[u8]) -> io::Result<std::fs::File> {
-    let mut file = in_memory(c"mcount-patch")?;
-    file.write_all(bytes)?;
-    Ok(file)
+    in_memory(c"mcount-patch", bytes)
 }
 
 /// The block of a process, and its rooms.

@@ -3,7 +3,7 @@
 use super::super::maps::Mapping;
 use super::frames::{Frame, Unwinder, words};
 use mcount_ptrace::resume::ResumePoint;
-use mcount_ptrace::{Standing, Thread};
+use mcount_ptrace::{Standing, Thread, proc_text};
 
 /// Code that no thread may be in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ fn may_be_in(
 }
 
 fn describe(thread: i32, frame: Frame, range: &Range) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{thread}/comm")).unwrap_or_default();
+    let name = proc_text(&format!("/proc/{thread}/comm")).unwrap_or_default();
     let how = match frame {
         Frame { is_guess: true, .. } => "may return to",
         Frame { is_exact: true, .. } => "is in",
