@@ -7,12 +7,24 @@ type Unit = (f64, &'static str);
 
 /// `41,200 ± 310`: both in the unit that suits the value.
 pub(super) fn cell(estimate: Estimate, unit: fn(f64) -> Unit) -> String {
+    let (size, _) = unit(estimate.value);
+    let error = known(estimate, size).map_or_else(
+        || "?".to_owned(),
+        |error| digits(error, decimals(estimate.value / size, Some(error))),
+    );
+    format!("{} ± {error}", rounded(estimate, unit))
+}
+
+/// The value alone, with as many digits as are known.
+pub(super) fn rounded(estimate: Estimate, unit: fn(f64) -> Unit) -> String {
     let (size, name) = unit(estimate.value);
     let value = estimate.value / size;
-    let known = estimate.error.map(|error| error / size).filter(|error| error.is_finite());
-    let decimals = decimals(value, known);
-    let error = known.map_or_else(|| "?".to_owned(), |error| digits(error, decimals));
-    format!("{}{name} ± {error}", digits(value, decimals))
+    format!("{}{name}", digits(value, decimals(value, known(estimate, size))))
+}
+
+/// The error in this unit, if there's one.
+fn known(estimate: Estimate, size: f64) -> Option<f64> {
+    estimate.error.map(|error| error / size).filter(|error| error.is_finite())
 }
 
 pub(super) fn rate(_: f64) -> Unit {
@@ -33,6 +45,7 @@ pub(super) fn time(nanoseconds: f64) -> Unit {
 fn decimals(value: f64, error: Option<f64>) -> usize {
     let (number, least) = match error {
         Some(error) if error > 0.0 => (error, 10.0),
+        _ if value == 0.0 => return 0,
         _ => (value, 100.0),
     };
     // 10, 1, 0.1 and so on have the digits that are wanted.

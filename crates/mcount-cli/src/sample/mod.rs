@@ -185,7 +185,7 @@ impl Table {
         let Some(output) = &self.output else { return Ok(()) };
         output.write(progress.began, &bytes, &what)?;
         self.has_written = true;
-        self.lost(progress).iter().for_each(|lost| (output.say)(lost));
+        self.warnings(progress).iter().for_each(|text| (output.say)(text));
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! A sample as people read it.
 
-use super::cells::{cell, part, rate, time};
+use super::cells::{cell, part, rate, rounded, time};
 use super::{MODULES, Table};
 use crate::replay::short_name;
 use crate::trace::attach::{Named, Progress};
@@ -93,20 +93,35 @@ impl Table {
                 each.join(", ")
             ));
         }
-        notes.extend(self.lost(progress));
+        notes.extend(self.warnings(progress));
         notes
     }
 
-    /// The calls that estimates lack.
-    pub(super) fn lost(&self, progress: &Progress) -> Vec<String> {
+    /// The calls that estimates lack, and whether the machine was too busy for them.
+    pub(super) fn warnings(&self, progress: &Progress) -> Vec<String> {
         let rows = [
             (progress.missed, "written over before it was read"),
             (self.sample.forgotten(), "longer than windows are remembered"),
         ];
         let some = rows.into_iter().filter(|(count, _)| *count != 0);
-        some.map(|(count, what)| format!("{} not counted: {what}", counted(count, "call", "calls")))
-            .collect()
+        let some = some.map(|(count, what)| {
+            format!("{} not counted: {what}", counted(count, "call", "calls"))
+        });
+        some.chain(busy(progress.waiting)).collect()
     }
+}
+
+/// Windows begin when `mcount` gets a processor, and calls in them are long that wait for one.
+fn busy(waiting: f64) -> Option<String> {
+    /// Programs wait a little on idle machines, too.
+    const MOST: f64 = 0.1;
+    (waiting > MOST).then(|| {
+        let part = waiting * 100.0;
+        format!(
+            "the program waited for a processor in {part:.0} % of the time that it could have run: rates may be some percent too \
+             high, and times farther off than intervals say"
+        )
+    })
 }
 
 /// A function's name, with that of its module if it's a library.
@@ -132,12 +147,18 @@ fn cells(row: &Row) -> Cells {
     [cell(row.per_second, rate), timed(cell(row.mean, time)), timed(cell(row.share, part)), own]
 }
 
-/// There's no interval for the quotient.
+/// There's no interval for the quotient, which isn't known better than the share. Taking off what recording takes may leave less than nothing;
+/// sums need the share as it is, but people don't.
 fn cells_of(called: &Called) -> Cells {
     let Called { per_second, share, .. } = *called;
-    let value = share.value / per_second.value.max(f64::MIN_POSITIVE) * 1e9;
-    let mean = cell(Estimate { value, error: None }, time);
-    let mean = mean.trim_end_matches(" ± ?").to_owned();
+    let mean = share.value / per_second.value.max(f64::MIN_POSITIVE) * 1e9;
+    let error = share.error.map(|error| mean * error / share.value);
+    let mean = if share.value > 0.0 {
+        rounded(Estimate { value: mean, error }, time)
+    } else {
+        "?".to_owned()
+    };
+    let share = Estimate { value: share.value.max(0.0), ..share };
     [cell(per_second, rate), mean, cell(share, part), String::new()]
 }
 
@@ -162,6 +183,28 @@ mod tests {
             };
             assert_eq!(own(&row), Some(estimate(expected)), "{value}");
             assert_eq!(own(&Row { own: None, ..row }), None);
+        }
+    }
+
+    #[test]
+    fn callers_take_no_negative_time() {
+        let rows = [
+            (0.057_34, Some(0.03), ["57 ns", "5.7 % ± 3.0"]),
+            (0.057_34, None, ["57.3 ns", "5.73 % ± ?"]),
+            (0.02, Some(0.9), ["20 ns", "2 % ± 90"]),
+            (-0.01, Some(0.03), ["?", "0.0 % ± 3.0"]),
+            (0.0, None, ["?", "0 % ± ?"]),
+        ];
+        for (share, error, [mean, part]) in rows {
+            let called = Called {
+                function: 1,
+                caller: 2,
+                calls: 9,
+                per_second: Estimate { value: 1e6, error: Some(1e3) },
+                share: Estimate { value: share, error },
+            };
+            let [_, shown_mean, shown_part, own] = cells_of(&called);
+            assert_eq!([shown_mean, shown_part, own], [mean, part, ""], "{share}");
         }
     }
 }

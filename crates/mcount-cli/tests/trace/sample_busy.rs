@@ -1,7 +1,8 @@
 //! A function that's called millions of times a second: recording takes much of its time while it's armed, and `mcount sample` says what there is
-//! without.
+//! without. And a machine on which more is ready to run than it has processors.
 
 use crate::Test;
+use crate::attach_where::{code_is_as_in_file, compile_through};
 use crate::sample::{Check, row, sample, test};
 use crate::truth::Room;
 use serde_json::Value;
@@ -15,7 +16,9 @@ pub(crate) fn tests() -> Vec<Test> {
     if !cfg!(target_arch = "x86_64") {
         return Vec::new();
     }
-    let rows: [(&str, Check); 2] = [
+    let rows: [(&str, Check); 4] = [
+        ("sample::comes-and-goes", comes_and_goes),
+        ("sample::busy-machine", busy_machine),
         ("sample::busy", || near_the_truth(&["-O2", "-fpatchable-function-entry=5"], &[])),
         ("sample::busy-probes", || {
             near_the_truth(&["-O2"], &["--probe", "often", "--probe", "seldom"])
@@ -65,4 +68,46 @@ fn is_near(room: &Room, program: &Path, options: &[&str]) -> Result<(), String> 
         }
     }
     Ok(())
+}
+
+/// Two programs share one processor. It's said how long the sampled one waits for it, and that numbers are worse.
+fn busy_machine() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "busiest.c")?;
+    let pinned = || {
+        let mut command = Command::new("taskset");
+        Served::command(command.args(["-c", "0"]).arg(&program))
+    };
+    let (served, other) = (pinned()?, pinned()?);
+    let options = ["--cost", "20%", "--duration", "4s"];
+    let mut child = sample(&room, &options, served.id())?;
+    let ended = room.wait("sample", &mut child)?;
+    drop(other);
+    let note = ended.stdout.lines().last().unwrap_or_default();
+    let part = note.strip_prefix("the program waited for a processor in ");
+    let part = part.and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
+    match part {
+        Some(part) if part >= 35 && ended.code == 0 => Ok(()),
+        _ => Err(format!("{ended:?}")),
+    }
+}
+
+/// A thousand functions of a program in which threads, children, signals and a library come and go: it finds each result right.
+fn comes_and_goes() -> Result<(), String> {
+    let room = Room::new()?;
+    let (program, library) = compile_through(&room)?;
+    let mut through = room.start("running", Command::new(&program).arg("12").arg(&library))?;
+    let options = ["--probe", "f0*", "--cost", "20%", "--duration", "3s", "--format", "jsonl"];
+    let mut child = sample(&room, &options, through.id())?;
+    let ended = room.wait("sample", &mut child)?;
+    if ended.code != 0 || ended.stdout.lines().count() < 100 {
+        return Err(format!("{ended:?}"));
+    }
+    code_is_as_in_file(&program, through.id())?;
+    let ended = room.wait("running", &mut through)?;
+    if ended.code == 0 && ended.stdout.ends_with("\nok\n") {
+        Ok(())
+    } else {
+        Err(format!("{ended:?}"))
+    }
 }

@@ -4,6 +4,7 @@
 //! ([`super::sites`]). A call that begins in a window is recorded when it returns, whether hooks are armed then or not. What the calls say is another one's
 //! matter, the [`Observer`]'s: here it's decided when windows are, and which functions they have.
 
+mod began;
 mod callers;
 mod counts;
 mod groups;
@@ -14,6 +15,7 @@ mod steer;
 mod watch;
 mod window;
 
+use self::began::Began;
 pub use self::callers::Caller;
 use self::callers::Callers;
 use self::groups::Groups;
@@ -28,7 +30,6 @@ use super::block::processes_with;
 use super::worker::{Worker, handle, inner_id};
 use crate::files;
 use crate::trace::budget::{self, Budget};
-use crate::trace::clock;
 use crate::trace::modules::Module;
 use crate::trace::save;
 use crate::words::hex;
@@ -167,6 +168,8 @@ pub struct Progress {
     pub own: f64,
     /// Calls that were written over before they were read.
     pub missed: u64,
+    /// The part of the time in which its threads waited for a processor, of all in which they were ready to run.
+    pub waiting: f64,
 }
 
 /// Takes what windows have.
@@ -248,23 +251,6 @@ struct Sampler {
     missed: [u64; 2],
 }
 
-/// When a sample began, by three clocks.
-struct Began {
-    time: SystemTime,
-    instant: Instant,
-    ticks: u64,
-}
-
-impl Began {
-    /// This process may have to wait for its processor at any time, so ticks and time are read together.
-    fn now() -> Self {
-        let instant = Instant::now();
-        let both = clock::both(libc::CLOCK_REALTIME);
-        let time = SystemTime::UNIX_EPOCH + Duration::from_nanos(both.nanoseconds);
-        Self { time, instant, ticks: both.ticks }
-    }
-}
-
 /// Why it waits no longer.
 #[derive(PartialEq, Eq)]
 enum Woken {
@@ -315,7 +301,7 @@ impl Worker {
             others: 0,
             build,
             period: sampling.period,
-            began: Began::now(),
+            began: Began::now(self.request.process),
             slept: steer::own_time(),
             looked: now,
             used: budget::used(self.request.process),
@@ -337,7 +323,7 @@ impl Worker {
         sampler.watch.begin();
         let [missed, before] = sampler.missed;
         sampler.missed = [0, missed + before];
-        sampler.began = Began::now();
+        sampler.began = Began::now(self.request.process);
         done
     }
 
@@ -495,6 +481,7 @@ impl Worker {
             recording,
             own,
             missed: sampler.missed[0],
+            waiting: began.waiting(self.request.process),
         }
     }
 
