@@ -331,6 +331,26 @@ fn few_functions_that_change() {
     assert!((239_000.0..242_000.0).contains(&shown), "{shown}");
 }
 
+/// Two traces a side, or one against two: their spread alone would allow a difference of 10^20 % as noise.
+#[test]
+fn few_traces_a_side() {
+    let trace =
+        |steady, slow| few(&[("steady", 100, steady), ("also", 90, steady), ("slow", 100, slow)]);
+    let [a, b] = [trace(50_000, 20_000), trace(51_500, 20_900)];
+    let [c, d] = [trace(52_000, 101_000), trace(49_900, 97_000)];
+    for (old, new) in [(vec![&a[..], &b], vec![&c[..], &d]), (vec![&a], vec![&c, &d])] {
+        let (outcome, lines) = diff_few(&old, &new);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        for line in &lines {
+            let changes = if line["function"] == "slow" { vec!["slower"] } else { vec![] };
+            assert_eq!(line["changes"], serde_json::json!(changes), "{line}");
+            assert!(line["time_noise"].as_f64().unwrap() < 10.0, "{line}");
+        }
+    }
+    let (outcome, _) = diff_few(&[&a, &c], &[&b, &d]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+}
+
 /// One call that took longer says nothing.
 #[test]
 fn one_call_of_one_trace() {
@@ -351,7 +371,7 @@ fn what_cannot_be_compared() {
         (["t.mcount", "elf"], 2, "mcount: elf: not a trace; mcount trace -- PROGRAM writes one\n"),
         (["elf", "t.mcount"], 2, "mcount: elf: not a trace; mcount trace -- PROGRAM writes one\n"),
         (["t.mcount", "t.mcount,none"], 2, "mcount: none: No such file or directory\n"),
-        (["t.mcount", "t.mcount,"], 2, "mcount: : No such file or directory\n"),
+        (["t.mcount", "t.mcount,"], 2, "mcount: t.mcount,: No such file or directory\n"),
         (["a,b.mcount", "t.mcount"], 0, ""),
     ];
     for (files, code, stderr) in table {

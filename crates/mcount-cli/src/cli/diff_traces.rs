@@ -78,7 +78,12 @@ fn paths(text: &Path) -> Vec<PathBuf> {
         return vec![text.to_owned()];
     }
     let parts = text.as_os_str().as_bytes().split(|byte| *byte == b',');
-    parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
+    // A file without a name is missing, and the error names what was given.
+    let named = |part: &[u8]| match part {
+        [] => text.to_owned(),
+        name => PathBuf::from(OsStr::from_bytes(name)),
+    };
+    parts.map(named).collect()
 }
 
 /// Runs the command; its exit code.
@@ -121,10 +126,14 @@ fn compare_traces(
     rule: &mut Rule,
 ) -> Option<Comparison> {
     let (old, new) = (side(old, &mut rule.by, is_exact)?, side(new, &mut rule.by, is_exact)?);
-    if old.len() + new.len() == 2 && rule.by != By::Calls {
-        complain(
-            "warning: can't estimate noise from one trace per side: give several, as OLD1,OLD2",
-        );
+    let warning = match old.len() + new.len() {
+        _ if rule.by == By::Calls => None,
+        2 => Some("can't estimate noise from one trace per side: give several, as OLD1,OLD2"),
+        3..6 => Some("so few traces show only large differences: give five per side"),
+        _ => None,
+    };
+    if let Some(warning) = warning {
+        complain(&format!("warning: {warning}"));
     }
     Some(compare(&old, &new, rule))
 }

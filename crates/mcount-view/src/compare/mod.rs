@@ -217,8 +217,10 @@ struct Timed {
     sum: f64,
     /// It has enough calls for means.
     is_frequent: bool,
-    /// It has too few calls for the only trace of a side to say anything.
+    /// It has too few calls for one trace to say anything.
     is_rare: bool,
+    /// A side has one trace only.
+    is_alone: bool,
 }
 
 /// Calls of fewer nanoseconds don't tell how much functions vary: the clock's steps do.
@@ -233,7 +235,7 @@ const FREQUENT: f64 = 30.0;
 /// Functions whose spread says what is usual.
 const SEVERAL: usize = 5;
 
-/// With one trace a side, what functions are taken to vary by at most, and by if there are few of them, as the deviation of a
+/// With few traces a side, what functions are taken to vary by at most, and by if there are few of them, as the deviation of a
 /// logarithm.
 const MOST_GUESSED: f64 = 0.2;
 
@@ -286,10 +288,12 @@ impl View {
         let timed = self.samples.get(at)?.as_ref()?;
         let usual = self.usual.get(usize::from(timed.is_frequent)).copied().flatten();
         let odds = statistics::weighted_odds(self.count, timed.sum / self.sum) * share;
-        let noise = timed.width * timed.sample.noise(odds, usual, (UNSURE / timed.least).powi(2));
+        let found = timed.sample.noise(odds, usual, (UNSURE / timed.least).powi(2));
+        let guessed = (!timed.is_rare).then(|| timed.sample.guessed_noise(odds, MOST_GUESSED));
+        let noise = timed.width * guessed.map_or(found, |guessed| found.min(guessed));
         let mut change = Change::new(&timed.sample, Some(noise), rule);
         change.share = self.share;
-        change.counts &= !timed.is_rare;
+        change.counts &= !(timed.is_rare && timed.is_alone);
         // What didn't change in a build that's slower as a whole isn't faster. And a few calls may all have been made while
         // a disturbed trace wasn't.
         let half = 0.5 * timed.sample.difference().abs();
@@ -342,8 +346,18 @@ impl Timed {
         let sample = Sample { old: logarithms(&old_times), new: logarithms(&new_times) };
         let seen = fewest * SHARES.get(view).copied().unwrap_or(1.0);
         let is_frequent = seen >= FREQUENT;
-        let is_rare = old.len().min(new.len()) == 1 && fewest < OFTEN_ENOUGH;
-        Some(Self { sample, recorded: None, width: 1.0, least, sum, is_frequent, is_rare })
+        let is_rare = fewest < OFTEN_ENOUGH;
+        let is_alone = old.len().min(new.len()) == 1;
+        Some(Self {
+            sample,
+            recorded: None,
+            width: 1.0,
+            least,
+            sum,
+            is_frequent,
+            is_rare,
+            is_alone,
+        })
     }
 
     /// Without the slowest trace of each side. Now and then, all calls of one function in a trace take longer, by a tenth or

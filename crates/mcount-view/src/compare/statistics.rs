@@ -96,6 +96,17 @@ impl Sample {
             (Some(own), None) => (own, self.freedom()),
             (None, usual) => (usual.unwrap_or(0.0).max(floor), GUESSED),
         };
+        self.bound(odds, variance, freedom)
+    }
+
+    /// The same, if the deviation is the one that's usual or that of this sample, whichever is greater. The spread of two or three
+    /// traces says so little by itself that even five times as much would be within its bound.
+    pub(super) fn guessed_noise(&self, odds: f64, deviation: f64) -> f64 {
+        let variance = self.variance().unwrap_or(0.0).max(deviation.powi(2));
+        self.bound(odds, variance, GUESSED)
+    }
+
+    fn bound(&self, odds: f64, variance: f64, freedom: usize) -> f64 {
         let per_trace = 1.0 / count(self.old.len()) + 1.0 / count(self.new.len());
         limit(odds, freedom) * (variance * per_trace).sqrt()
     }
