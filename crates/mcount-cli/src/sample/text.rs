@@ -42,6 +42,7 @@ impl Table {
             line.trim_end().to_owned()
         }));
         if is_last {
+            lines.extend(rows.is_empty().then(|| self.nothing(progress)));
             lines.extend(self.notes(progress));
         }
         lines
@@ -77,6 +78,17 @@ impl Table {
                 format!("  by other code of {}", printable(&name.to_string()))
             }
         }
+    }
+
+    /// Why there is no row.
+    fn nothing(&self, progress: &Progress) -> String {
+        let windows = counted(self.sample.windows(), "window", "windows");
+        let (used, elapsed) = progress.outside;
+        let part = used / elapsed.max(f64::MIN_POSITIVE) * 100.0;
+        format!(
+            "no call of these functions began in {windows}, and the program used {part:.1} % of a CPU: sample for longer, or with a \
+             higher --cost"
+        )
     }
 
     /// What numbers lack.

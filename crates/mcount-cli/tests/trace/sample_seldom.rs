@@ -19,7 +19,23 @@ pub(crate) fn tests() -> Vec<Test> {
         ("sample::wakes-slow", || near_the_truth(&["idle"], SLOW)),
         ("sample::wakes-cheaply", wakes_cheaply),
     ];
-    one_in(5, rows.into_iter().map(test).collect())
+    let mut tests = one_in(5, rows.into_iter().map(test).collect());
+    tests.push(test(("sample::nothing", nothing)));
+    tests
+}
+
+/// The program waits, and calls nothing. A table without rows would tell nobody why.
+fn nothing() -> Result<(), String> {
+    let room = Room::new()?;
+    let program = room.compile("gcc", &["-O2", "-fpatchable-function-entry=5"], "seldom.c")?;
+    let served = Served::command(Command::new(&program).arg("idle"))?;
+    let options = ["--filter", "function_*", "--cost", "20%", "--duration", "1s"];
+    let mut child = sample(&room, &options, served.id())?;
+    let ended = room.wait("sample", &mut child)?;
+    let note = ended.stdout.lines().last().unwrap_or_default();
+    let is_said = note.starts_with("no call of these functions began in ")
+        && note.ends_with(" of a CPU: sample for longer, or with a higher --cost");
+    if ended.code == 0 && is_said { Ok(()) } else { Err(format!("{ended:?}")) }
 }
 
 /// Seconds, and calls of `steady`, `late` and all others.

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// Of a process that has more threads, so many tell of it.
 const THREADS: usize = 256;
 
+/// Threads that wanted less than this part of a processor together don't tell: to wake up takes a moment on any machine.
+const TELLS: f64 = 0.05;
+
 /// When a sample began.
 pub(super) struct Began {
     pub(super) time: SystemTime,
@@ -38,11 +41,15 @@ impl Began {
 
     /// The part of the time since then in which threads of `process` waited for a processor that were ready to run.
     pub(super) fn waiting(&self, process: i32) -> f64 {
-        part(&self.scheduled, &scheduled(process))
+        part(&self.scheduled, &scheduled(process), self.instant.elapsed())
     }
 }
 
-fn part(before: &BTreeMap<i32, Scheduled>, now: &BTreeMap<i32, Scheduled>) -> f64 {
+fn part(
+    before: &BTreeMap<i32, Scheduled>,
+    now: &BTreeMap<i32, Scheduled>,
+    elapsed: Duration,
+) -> f64 {
     let (mut ran, mut waited) = (0, 0);
     // Where not all were looked at, one that wasn't there may be old.
     let is_whole = before.len() < THREADS;
@@ -54,8 +61,8 @@ fn part(before: &BTreeMap<i32, Scheduled>, now: &BTreeMap<i32, Scheduled>) -> f6
         waited += now.waited - before.waited;
     }
     #[expect(clippy::cast_precision_loss, reason = "a part of years of nanoseconds")]
-    let [ran, waited] = [ran as f64, waited as f64];
-    if waited > 0.0 { waited / (ran + waited) } else { 0.0 }
+    let [wanted, waited] = [(ran + waited) as f64 * 1e-9, waited as f64 * 1e-9];
+    if waited > 0.0 && wanted >= elapsed.as_secs_f64() * TELLS { waited / wanted } else { 0.0 }
 }
 
 /// Nothing of threads that end, and of kernels that don't tell.
@@ -86,13 +93,14 @@ mod tests {
         };
         let before = of(&[(1, "1000 500 3\n"), (2, "70 10 1\n"), (9, "8000 9000 9\n")]);
         let is = |now: &BTreeMap<_, _>, expected: f64| {
-            let found = part(&before, now);
+            let found = part(&before, now, Duration::from_nanos(20_000));
             assert!((found - expected).abs() < 1e-9, "{found}");
         };
         is(&before, 0.0);
         // The first one ran for 300 and waited for 100; the second is another one; the third is new.
         let now = of(&[(1, "1300 600 4\n"), (2, "50 150 1\n"), (3, "250 150 1\n")]);
         is(&now, 0.4);
+        assert!(part(&before, &now, Duration::from_nanos(20_001)) == 0.0);
         is(&BTreeMap::new(), 0.0);
         for text in ["", "1", "1 x", "-1 2"] {
             assert_eq!(parse(text), None, "{text}");

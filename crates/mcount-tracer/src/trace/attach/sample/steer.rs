@@ -50,6 +50,10 @@ const THINNED: u64 = 4;
 const LEFT: f64 = 4.0;
 const HALVINGS: [u32; 2] = [1, 3];
 
+/// A program that uses less than this part of a processor is taken to use that. Nobody minds a hundredth of a tenth of a processor, and of one that sleeps
+/// between bursts, a hundredth of what it uses would pay for a window in a minute.
+const LEAST_LOAD: f64 = 0.1;
+
 /// What is drawn for a window.
 #[derive(Debug, Clone)]
 pub(super) struct Drawn {
@@ -218,7 +222,7 @@ impl Steering {
 
     /// The program's processor time in a second, lately: a service may have had nothing to do all night.
     pub(super) fn load(&self) -> f64 {
-        (self.lately.0 / self.lately.1.max(1e-9)).max(0.01)
+        (self.lately.0 / self.lately.1.max(1e-9)).max(LEAST_LOAD)
     }
 
     /// So many calls were recorded that nobody has read.
@@ -263,7 +267,7 @@ impl Steering {
         let [usual, wanted] = WATCHING;
         let part = if is_wanted { wanted } else { usual };
         // Recording a call costs the program that, and reading it this process.
-        self.of_windows() * part / (self.call / self.load.max(0.01) + self.call)
+        self.of_windows() * part / (self.call / self.load.max(LEAST_LOAD) + self.call)
     }
 
     /// How long the next gap is.
@@ -341,7 +345,7 @@ impl Steering {
 
     /// So many calls in a second are recorded in windows at most.
     fn room(&self) -> f64 {
-        CROWDED * self.load.max(0.05) / self.call
+        CROWDED * self.load.max(LEAST_LOAD) / self.call
     }
 
     /// Which functions are armed in the next window.
@@ -414,8 +418,9 @@ impl Steering {
     pub(super) fn spent(&self, running: Duration) -> (f64, f64) {
         let recording = self.recording(self.total) - self.recording(self.then);
         let inside = self.total.inside - self.then.inside;
-        let used = (self.load_outside().0 + inside - recording).max(1e-6);
-        (recording / used, (own_time() - self.then.own) / running.as_secs_f64().max(1e-6))
+        let running = running.as_secs_f64().max(1e-6);
+        let used = self.load_outside().0 + inside - recording;
+        (recording / used.max(running * LEAST_LOAD), (own_time() - self.then.own) / running)
     }
 
     /// Seconds that recording took.
@@ -489,7 +494,7 @@ impl Steering {
 
     /// Chooses how long windows of a group are, and gaps.
     fn choose_times(&mut self, group: u32, has_missed: bool) {
-        let load = self.load.max(0.01);
+        let load = self.load.max(LEAST_LOAD);
         let mut pace = self.pace(group);
         let [shortest, longest, _] = LENGTHS;
         let is_busy = self.groups.is_busy(group);

@@ -4,7 +4,7 @@
 //! can't tell: all of them are as slow. But others that are armed as well have fewer calls as soon as it's armed, too. That's seen within
 //! milliseconds, so it doesn't matter if the machine is faster at one time than at another.
 
-use super::Steering;
+use super::{LEAST_LOAD, Steering};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Steering {
         if !self.groups.has_busy() {
             return;
         }
-        let mut room = PART * self.load.max(0.05) / self.usual;
+        let mut room = PART * self.load.max(LEAST_LOAD) / self.usual;
         let most = room * ONE;
         let is_fit = |(rate, one): &&(f64, u32)| {
             (0.0..=most).contains(rate) && !self.groups.is_busy(self.groups.of(*one))
