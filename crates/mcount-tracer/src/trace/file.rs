@@ -122,6 +122,7 @@ impl TraceFile {
             stop,
             error,
             limit: AtomicU64::new(limit),
+            is_limited: size != Size::Any,
             ring: size.ring(),
             ready: AtomicU64::new(0),
             is_full: AtomicBool::new(false),

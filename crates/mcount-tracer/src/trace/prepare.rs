@@ -71,10 +71,19 @@ pub(super) fn is_in_memory(file: &File) -> bool {
     result == 0 && i128::from(found.f_type) == i128::from(libc::TMPFS_MAGIC)
 }
 
-/// Bytes that are free where `file` is.
-pub(super) fn free(file: &File) -> io::Result<u64> {
-    let found = rustix::fs::fstatvfs(file)?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+/// Bytes where a file is: those that are free, and all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Space {
+    pub(super) free: u64,
+    pub(super) size: u64,
+}
+
+impl Space {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let found = rustix::fs::fstatvfs(file)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(Self { free: bytes(found.f_bavail), size: bytes(found.f_blocks) })
+    }
 }
 
 #[cfg(test)]

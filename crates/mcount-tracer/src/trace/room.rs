@@ -1,7 +1,7 @@
 //! Room in a trace: chunks that there is room for ahead of those who take them, and the header, in which programs
 //! and recorder count them.
 
-use super::prepare::{self, Prepared};
+use super::prepare::{Prepared, Space};
 use super::scope::Scope;
 use mcount_trace::Moment;
 use mcount_trace::layout::{self, directory, header};
@@ -16,8 +16,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes that a trace leaves free on its disk.
+/// Bytes that a trace leaves free on its disk, whatever its size may be.
 const RESERVE: u64 = 16 << 20;
+
+/// Where nobody says how large it may get, it leaves this part of the disk free, up to so many bytes: the program and others
+/// write there, too.
+const PART: u64 = 20;
+const MOST: u64 = 1 << 30;
 
 /// Chunks that there is room for ahead of need: 16 MiB.
 pub(super) const AHEAD: u64 = 256;
@@ -57,6 +62,8 @@ pub(super) struct Shared {
     pub(super) error: Mutex<Option<io::Error>>,
     /// How many chunks it may have.
     pub(super) limit: AtomicU64,
+    /// Has somebody said so?
+    pub(super) is_limited: bool,
     /// How many chunks of calls there are at most in a ring, else 0. Were it taken from the header, a program that writes zeroes there
     /// would have the trace grow without an end.
     pub(super) ring: u64,
@@ -148,9 +155,9 @@ impl Shared {
     pub(super) fn make_first_room(&self, count: u64) -> io::Result<()> {
         self.make_room(count).map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull => {
-                let megabytes = |bytes: u64| bytes.div_ceil(1 << 20);
+                let Ok(space) = Space::of(&self.file) else { return error };
                 let wanted = megabytes(RESERVE + count * layout::CHUNK_SIZE);
-                let free = megabytes(prepare::free(&self.file).unwrap_or(0));
+                let free = megabytes(space.free);
                 let text = format!(
                     "its disk has {free} MB free, and a trace begins with {wanted} MB: choose another disk with -o"
                 );
@@ -160,10 +167,26 @@ impl Shared {
         })
     }
 
+    /// Makes room for `count` chunks, or for as many as fit.
+    fn make_room_ahead(&self, count: u64) -> io::Result<()> {
+        let space = Space::of(&self.file)?;
+        let reserve = if self.is_limited { 0 } else { (space.size / PART).min(MOST) };
+        let reserve = reserve.max(RESERVE);
+        let fitting = space.free.saturating_sub(reserve) / layout::CHUNK_SIZE;
+        if fitting == 0 {
+            let left = megabytes(reserve);
+            let more = if reserve > RESERVE { "; --max-size may take more" } else { "" };
+            let text = format!("no storage space: {left} MB of the disk are left free{more}");
+            return Err(io::Error::new(io::ErrorKind::StorageFull, text));
+        }
+        self.make_room(count.min(self.ready.load(SeqCst) + fitting))
+    }
+
     /// Makes room for `count` chunks.
-    pub(super) fn make_room(&self, count: u64) -> io::Result<()> {
+    fn make_room(&self, count: u64) -> io::Result<()> {
         let ready = self.ready.load(SeqCst);
-        if prepare::free(&self.file)? < RESERVE + (count - ready.min(count)) * layout::CHUNK_SIZE {
+        let needed = (count - ready.min(count)) * layout::CHUNK_SIZE;
+        if Space::of(&self.file)?.free < RESERVE + needed {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let start = if ready == 0 { 0 } else { layout::HEADER_BLOCK + ready * layout::CHUNK_SIZE };
@@ -236,7 +259,7 @@ impl Shared {
             let (ready, limit) = (self.ready.load(SeqCst), self.limit.load(SeqCst));
             if next.saturating_add(ahead / 2) > ready && !self.is_full.load(SeqCst) {
                 let result = if ready < limit {
-                    self.make_room(next.saturating_add(ahead).min(limit))
+                    self.make_room_ahead(next.saturating_add(ahead).min(limit))
                 } else {
                     Err(io::Error::other("it's as large as it may be"))
                 };
@@ -255,6 +278,10 @@ impl Shared {
             thread::park_timeout(pause);
         }
     }
+}
+
+fn megabytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
 }
 
 /// Where the descriptor of a chunk is in the file.
