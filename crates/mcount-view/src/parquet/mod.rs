@@ -93,6 +93,19 @@ impl Column {
         Self { values, present: Vec::new() }
     }
 
+    /// An empty one with room for so many rows.
+    #[must_use]
+    pub fn with_room(field: &Field, rows: usize) -> Self {
+        let mut column = Self::new(field);
+        match &mut column.values {
+            Values::Numbers(all) => all.reserve(rows),
+            Values::Texts(all) => all.reserve(rows),
+            Values::Own(_) | Values::Unwanted => return column,
+        }
+        column.present.reserve(if field.is_optional { rows } else { 0 });
+        column
+    }
+
     /// One that stays empty.
     #[must_use]
     pub fn unwanted() -> Self {

@@ -3,7 +3,6 @@
 use super::thrift::Struct;
 use super::{Column, Field, Kind, Texts, Values};
 use crate::varint::varint;
-use std::collections::HashMap;
 
 /// Encodings, by their numbers.
 const PLAIN: i32 = 0;
@@ -93,34 +92,40 @@ fn listed(out: &mut Vec<u8>, field: &Field, column: &Column, all_texts: &Texts) 
             PLAIN
         }
         Values::Numbers(all) => {
-            page.reserve(all.len() * 8);
-            for value in all {
-                page.extend_from_slice(&value.to_le_bytes());
+            let range = range(all);
+            bounds = range.filter(|_| !matches!(field.kind, Kind::Unsigned | Kind::Real));
+            if let Some((numbers, places)) = range.and_then(|range| few(all, range)) {
+                dictionary = Some(begin);
+                let words: Vec<u8> =
+                    numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+                let count = numbers.len();
+                unpacked += with_dictionary(out, &mut page, (&words, count), &places);
+                RLE_DICTIONARY
+            } else {
+                page.reserve(all.len() * 8);
+                for value in all {
+                    page.extend_from_slice(&value.to_le_bytes());
+                }
+                PLAIN
             }
-            if !matches!(field.kind, Kind::Unsigned | Kind::Real) {
-                bounds = all.iter().copied().min().zip(all.iter().copied().max());
-            }
-            PLAIN
         }
         // Without any, there's no dictionary.
         Values::Texts(all) if all.is_empty() => PLAIN,
         Values::Own(_) | Values::Unwanted => PLAIN,
         Values::Texts(all) => {
-            let (texts, places) = numbered(all);
+            let Places { different, places } = match is_same(all) {
+                Some(one) => Places::same(*one, all.len()),
+                None => Places::of(all.iter().copied()),
+            };
             let mut words = Vec::new();
-            for place in &texts {
+            for place in &different {
                 let word = all_texts.get(*place);
                 words.extend_from_slice(&u32::try_from(word.len()).unwrap_or(0).to_le_bytes());
                 words.extend_from_slice(word);
             }
             dictionary = Some(begin);
-            let mut head = Struct::new();
-            head.i32(1, count_of(texts.len()));
-            head.i32(2, PLAIN);
-            unpacked += append(out, (DICTIONARY_PAGE, 7), head, &words);
-            let width = usize::BITS - texts.len().saturating_sub(1).leading_zeros();
-            page.push(u8::try_from(width).unwrap_or(0));
-            pack(&mut page, &places, width);
+            let count = different.len();
+            unpacked += with_dictionary(out, &mut page, (&words, count), &places);
             RLE_DICTIONARY
         }
     };
@@ -154,26 +159,88 @@ fn append(out: &mut Vec<u8>, (kind, field): (i32, u8), head: Struct, page: &[u8]
     (header.len() + page.len()) as u64
 }
 
-/// Which texts there are, in the order in which they come up, and for each value its place among them.
-fn numbered(all: &[u32]) -> (Vec<u32>, Vec<u32>) {
-    let (mut texts, mut places) = (Vec::new(), Vec::with_capacity(all.len()));
-    let mut known: HashMap<u32, u32, foldhash::fast::RandomState> = HashMap::default();
-    let mut last = None;
-    for text in all {
-        let place = match last {
-            Some((same, place)) if same == *text => place,
-            _ => {
-                let next = u32::try_from(texts.len()).unwrap_or(u32::MAX);
-                *known.entry(*text).or_insert_with(|| {
-                    texts.push(*text);
-                    next
-                })
-            }
-        };
-        last = Some((*text, place));
-        places.push(place);
+/// Appends a dictionary of so many words, and to `page` the place in it of each value; the bytes of the dictionary's page before they were compressed.
+fn with_dictionary(
+    out: &mut Vec<u8>,
+    page: &mut Vec<u8>,
+    (words, count): (&[u8], usize),
+    places: &[u32],
+) -> u64 {
+    let mut head = Struct::new();
+    head.i32(1, count_of(count));
+    head.i32(2, PLAIN);
+    let unpacked = append(out, (DICTIONARY_PAGE, 7), head, words);
+    let width = usize::BITS - count.saturating_sub(1).leading_zeros();
+    page.push(u8::try_from(width).unwrap_or(0));
+    pack(page, places, width);
+    unpacked
+}
+
+/// Different numbers, in the order in which they come up, and for each value its place among them.
+struct Places {
+    different: Vec<u32>,
+    places: Vec<u32>,
+}
+
+impl Places {
+    /// Of so many times the same number.
+    fn same(number: u32, count: usize) -> Self {
+        Self { different: vec![number], places: vec![0; count] }
     }
-    (texts, places)
+
+    /// Of numbers that aren't much greater than there are of them.
+    fn of(all: impl Iterator<Item = u32> + Clone) -> Self {
+        const NEW: u32 = u32::MAX;
+        let most = all.clone().max().unwrap_or(0) as usize;
+        let mut known = vec![NEW; most + 1];
+        let mut different = Vec::new();
+        let place = |number: u32| match known.get_mut(number as usize) {
+            Some(place) if *place == NEW => {
+                *place = u32::try_from(different.len()).unwrap_or(NEW);
+                different.push(number);
+                *place
+            }
+            Some(place) => *place,
+            None => 0,
+        };
+        let places = all.map(place).collect();
+        Self { different, places }
+    }
+}
+
+/// The one number that all are, which is quickly seen and common: the columns of the trace, the process and the thread have one.
+fn is_same<T: PartialEq>(all: &[T]) -> Option<&T> {
+    let first = all.first()?;
+    all.iter().all(|one| one == first).then_some(first)
+}
+
+/// The least and the greatest number.
+fn range(all: &[i64]) -> Option<(i64, i64)> {
+    let first = *all.first()?;
+    if is_same(all).is_some() {
+        return Some((first, first));
+    }
+    let wider = |(least, most): (i64, i64), one: &i64| (least.min(*one), most.max(*one));
+    Some(all.iter().fold((first, first), wider))
+}
+
+/// The different numbers, and for each value its place among them, if they're near each other: processes, functions and depths are. Then a
+/// dictionary takes less, and less time.
+fn few(all: &[i64], (least, most): (i64, i64)) -> Option<(Vec<i64>, Vec<u32>)> {
+    let span = u32::try_from(most.checked_sub(least)?).ok()?;
+    if span as usize > all.len() {
+        return None;
+    }
+    if span == 0 {
+        return Some((vec![least], vec![0; all.len()]));
+    }
+    let from_least = |value: &i64| u32::try_from(value - least).unwrap_or(0);
+    let Places { different, places } = Places::of(all.iter().map(from_least));
+    // Of numbers that are nearly all different, the dictionary is as long as they are.
+    if different.len() * 4 > all.len() {
+        return None;
+    }
+    Some((different.into_iter().map(|number| least + i64::from(number)).collect(), places))
 }
 
 /// Appends which rows have a value: numbers of one bit, after the number of their bytes.
@@ -208,12 +275,14 @@ fn pack(out: &mut Vec<u8>, values: &[u32], width: u32) {
     for value in values.iter().copied().chain(std::iter::repeat_n(0, filler)) {
         bits |= u64::from(value) << count;
         count += width;
-        while count >= 8 {
-            out.push((bits & 0xff) as u8);
-            bits >>= 8;
-            count -= 8;
+        if count >= u32::BITS {
+            let [one, two, three, four, ..] = bits.to_le_bytes();
+            out.extend([one, two, three, four]);
+            bits >>= u32::BITS;
+            count -= u32::BITS;
         }
     }
+    out.extend_from_slice(bits.to_le_bytes().get(..count as usize / 8).unwrap_or_default());
 }
 
 /// Appends bits, the lowest of a byte first.

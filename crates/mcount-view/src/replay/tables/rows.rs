@@ -150,8 +150,11 @@ impl<Take: FnMut(Piece) -> Result<(), Gone>> Rows<'_, '_, Take> {
     fn add(&mut self, over: &mut Open) -> Result<(), Gone> {
         let build = self.subject.build_of(over.call.process);
         let Some(piece) = self.filling.get_mut(build) else { return Ok(()) };
-        let columns = self.pieces.columns;
-        let piece = piece.get_or_insert_with(|| Piece { build, columns: empty(columns), rows: 0 });
+        let Pieces { columns, rows, .. } = *self.pieces;
+        // If there are many builds, most may have few rows.
+        let room = usize::try_from(rows).unwrap_or(0) / self.subject.builds.len().max(1);
+        let new = || Piece { build, columns: empty(columns, room), rows: 0 };
+        let piece = piece.get_or_insert_with(new);
         self.subject.call(&mut piece.columns, &over.call, over.children);
         if let [.., arguments, result] = &mut *piece.columns {
             arguments.maybe_own(|| over.arguments.take());
@@ -185,9 +188,9 @@ fn is_wanted(columns: &[bool], name: &str) -> bool {
 }
 
 /// Columns without rows, of which those that nobody asks for stay so.
-fn empty(wanted: &[bool]) -> Vec<Column> {
-    let columns = CALLS.iter().zip(wanted);
-    columns
-        .map(|(field, wanted)| if *wanted { Column::new(field) } else { Column::unwanted() })
-        .collect()
+fn empty(wanted: &[bool], room: usize) -> Vec<Column> {
+    let column = |(field, wanted): (_, &bool)| {
+        if *wanted { Column::with_room(field, room) } else { Column::unwanted() }
+    };
+    CALLS.iter().zip(wanted).map(column).collect()
 }
