@@ -92,6 +92,7 @@ const ROWS: &[Row] = &[
         "a.o: cannot write none/x.o: No such file or directory",
     ),
     (&["record", "-o", ".", "a.o"], 2, "", "a.o: cannot write .: "),
+    (&["report", "text.o"], 2, "", "text.o: neither a trace nor an ELF file\n"),
     (&["report", "-o", "none/x", "a.o"], 2, "", "mcount: none/x: No such file or directory\n"),
     (&["man", "none"], 2, "", "mcount: none: No such file or directory\n"),
     (&["diff", ".", "a.o"], 2, "", "mcount: .: is a folder, but a.o is not\n"),

@@ -11,7 +11,7 @@ use crate::packing::is_other;
 use crate::replay::missing;
 use crate::report::{Report, html, trace_html, with_sources};
 use clap::{Args, ValueHint};
-use mcount::{CheckOptions, File, Level, Options};
+use mcount::{CheckOptions, ErrorKind, File, Level, Options};
 use mcount_trace::{is_trace, read};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -80,6 +80,16 @@ fn write_beside_others(file: &Path, page: &[u8]) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
+/// A file that's no ELF file is no trace, either.
+fn neither(failure: Failure) -> Failure {
+    match failure {
+        Failure::Object(mcount::Error { kind: ErrorKind::NotElf, .. }) => {
+            io::Error::other("neither a trace nor an ELF file").into()
+        }
+        other => other,
+    }
+}
+
 fn page(arguments: &ReportArgs, options: &Options) -> Result<String, Failure> {
     let name = arguments.file.file_name().map_or(arguments.file.as_path(), Path::new);
     let title = name.display().to_string();
@@ -92,8 +102,10 @@ fn page(arguments: &ReportArgs, options: &Options) -> Result<String, Failure> {
         });
         return Ok(page.map_err(io::Error::other)?);
     }
-    let subject = Subject::open(&arguments.file, &arguments.inputs.search(), true)?;
-    let file = File::parse(subject.bytes())?.with_options(options);
+    let subject = Subject::open(&arguments.file, &arguments.inputs.search(), true);
+    let subject = subject.map_err(neither)?;
+    let file = File::parse(subject.bytes()).map_err(|error| neither(error.into()))?;
+    let file = file.with_options(options);
     let mut functions = file.functions()?;
     let mut findings = file.check(&CheckOptions::default())?;
     findings.retain(|finding| finding.rule.default_level() != Level::Allow);

@@ -117,14 +117,8 @@ fn listed(out: &mut Vec<u8>, field: &Field, column: &Column, all_texts: &Texts) 
                 Some(one) => Places::same(*one, all.len()),
                 None => Places::of(all.iter().copied()),
             };
-            let mut words = Vec::new();
-            for place in &different {
-                let word = all_texts.get(*place);
-                words.extend_from_slice(&u32::try_from(word.len()).unwrap_or(0).to_le_bytes());
-                words.extend_from_slice(word);
-            }
             dictionary = Some(begin);
-            let count = different.len();
+            let (words, count) = (words(all_texts, &different), different.len());
             unpacked += with_dictionary(out, &mut page, (&words, count), &places);
             RLE_DICTIONARY
         }
@@ -139,6 +133,17 @@ fn listed(out: &mut Vec<u8>, field: &Field, column: &Column, all_texts: &Texts) 
     let (values, nulls) = (values as u64, (values - count.min(values)) as u64);
     let packed = out.len() as u64 - begin;
     Chunk { values, nulls, dictionary, data, packed, unpacked, bounds }
+}
+
+/// Texts, each after its length.
+fn words(all: &Texts, places: &[u32]) -> Vec<u8> {
+    let mut words = Vec::new();
+    for place in places {
+        let word = all.get(*place);
+        words.extend_from_slice(&u32::try_from(word.len()).unwrap_or(0).to_le_bytes());
+        words.extend_from_slice(word);
+    }
+    words
 }
 
 fn count_of(length: usize) -> i32 {
@@ -294,5 +299,56 @@ fn bits(out: &mut Vec<u8>, values: impl Iterator<Item = bool>) {
         if let Some(last) = out.last_mut() {
             *last |= u8::from(value) << (at % 8);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers that were packed, bit by bit.
+    fn unpacked(bytes: &[u8], width: u32, count: usize) -> Vec<u32> {
+        let bit = |at: usize| u32::from(bytes[at / 8] >> (at % 8) & 1);
+        let number =
+            |one: usize| (0..width).map(|at| bit(one * width as usize + at as usize) << at).sum();
+        (0..count).map(number).collect()
+    }
+
+    #[test]
+    fn numbers_are_packed_without_gaps() {
+        for width in 1..=32 {
+            for count in [1_usize, 7, 8, 9, 63, 64, 65] {
+                let most = u64::from(u32::MAX) >> (32 - width);
+                let number = |at: u64| u32::try_from(at * 0x9e37_79b9 % (most + 1)).unwrap();
+                let values: Vec<u32> = (1..=count as u64).map(number).collect();
+                let mut out = Vec::new();
+                pack(&mut out, &values, width);
+                // One byte says how many groups of eight there are.
+                assert_eq!(out.len(), 1 + count.div_ceil(8) * width as usize);
+                assert_eq!(unpacked(&out[1..], width, count), values, "{width} {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_numbers_have_a_dictionary() {
+        let rows: [(Vec<i64>, bool); 7] = [
+            (vec![7; 100], true),
+            (vec![i64::MIN; 3], true),
+            ((0..100).map(|at| i64::MAX - at % 9).collect(), true),
+            ((0..100).map(|at| at % 9 - 5).collect(), true),
+            ((0..100).collect(), false),
+            ((0..100).map(|at| at % 9 * 1000).collect(), false),
+            (vec![i64::MIN, i64::MAX], false),
+        ];
+        for (all, is_few) in rows {
+            let found = few(&all, range(&all).unwrap());
+            assert_eq!(found.is_some(), is_few, "{all:?}");
+            let Some((numbers, places)) = found else { continue };
+            let again: Vec<i64> = places.iter().map(|place| numbers[*place as usize]).collect();
+            assert_eq!(again, all);
+        }
+        assert_eq!(range(&[]), None);
+        assert_eq!(range(&[3, -1, 2]), Some((-1, 3)));
     }
 }

@@ -272,8 +272,12 @@ fn list((elements, count): (&[Value], u64), is_bad: bool, is_map: bool) -> Strin
     if missing != 0 {
         all.push(format!("{MORE} {missing} more"));
     }
-    let bad = if is_bad { format!(" {UNREADABLE}") } else { String::new() };
     let all = all.join(", ");
+    let bad = match is_bad {
+        true if all.is_empty() => UNREADABLE.to_owned(),
+        true => format!(" {UNREADABLE}"),
+        false => String::new(),
+    };
     if is_map { format!("{{{all}{bad}}}") } else { format!("[{all}{bad}]") }
 }
 

@@ -61,8 +61,8 @@ fn part(
         waited += now.waited - before.waited;
     }
     #[expect(clippy::cast_precision_loss, reason = "a part of years of nanoseconds")]
-    let [wanted, waited] = [(ran + waited) as f64 * 1e-9, waited as f64 * 1e-9];
-    if waited > 0.0 && wanted >= elapsed.as_secs_f64() * TELLS { waited / wanted } else { 0.0 }
+    let [ready, waited] = [(ran + waited) as f64 * 1e-9, waited as f64 * 1e-9];
+    if waited > 0.0 && ready >= elapsed.as_secs_f64() * TELLS { waited / ready } else { 0.0 }
 }
 
 /// Nothing of threads that end, and of kernels that don't tell.
@@ -93,7 +93,7 @@ mod tests {
         };
         let before = of(&[(1, "1000 500 3\n"), (2, "70 10 1\n"), (9, "8000 9000 9\n")]);
         let is = |now: &BTreeMap<_, _>, expected: f64| {
-            let found = part(&before, now, Duration::from_nanos(20_000));
+            let found = part(&before, now, Duration::from_micros(20));
             assert!((found - expected).abs() < 1e-9, "{found}");
         };
         is(&before, 0.0);
