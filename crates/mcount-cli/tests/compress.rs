@@ -68,7 +68,7 @@ fn every_command_reads_it_as_it_is() {
         assert!(one.stdout == other.stdout && one.stdout.len() > 100, "{words:?}");
     }
     plain.put("small", &room.get("t.mcount").unwrap()).unwrap();
-    let same = mcount(&plain, &["diff", "t.mcount,t.mcount", "small,t.mcount"]);
+    let same = mcount(&plain, &["diff", "t.mcount,t.mcount,small", "small,t.mcount,t.mcount"]);
     assert_eq!((same.code, same.stderr.as_str()), (Some(0), ""), "{}", same.stdout);
 }
 
