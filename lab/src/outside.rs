@@ -131,20 +131,12 @@ impl Machine {
         format!("{}-{name}", self.cross)
     }
 
-    /// A Rust compiler with a standard library for it: that of Debian, or where Debian's release has none, rustup's.
+    /// Debian's Rust compiler, with a standard library for it, or with the source of one where Debian's release has none.
     fn rust(&self) -> Result<PathBuf> {
-        if self.release.is_none() {
-            return rust::compiler(&[format!("libstd-rust-web-dev:{}", self.architecture)]);
-        }
-        let mut compiler = Command::new("rustc");
-        compiler.args(["--print", "target-libdir", "--target", self.target]);
-        let found = compiler.output()?;
-        let folder = String::from_utf8(found.stdout)?;
-        if Path::new(folder.trim()).is_dir() {
-            Ok(PathBuf::from("rustc"))
-        } else {
-            Err(format!("there's no standard library: rustup target add {}", self.target).into())
-        }
+        rust::compiler(&[match self.release {
+            None => format!("libstd-rust-web-dev:{}", self.architecture),
+            Some(_) => rust::SOURCE.to_owned(),
+        }])
     }
 
     /// Cargo, which builds for it into this folder.
@@ -155,6 +147,9 @@ impl Machine {
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_BUILD_TARGET", self.target);
         let target_name = self.target.to_uppercase().replace('-', "_");
         cargo.env(format!("CARGO_TARGET_{target_name}_LINKER"), self.compiler("gcc"));
+        if self.release.is_some() {
+            cargo.arg("-Zbuild-std").env("RUSTC_BOOTSTRAP", "1");
+        }
         Ok(cargo)
     }
 
