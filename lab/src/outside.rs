@@ -120,6 +120,16 @@ const MACHINES: &[Machine] = &[
 const LIBRARIES: [&str; 6] =
     ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libpthread.so.0", "libdl.so.2"];
 
+/// A crate that needs nothing but the standard library.
+const EMPTY: &str = r#"
+[package]
+name = "empty"
+edition = "2024"
+[lib]
+path = "empty.rs"
+[workspace]
+"#;
+
 impl Machine {
     /// Where the cross compilers' C library is.
     fn root(&self) -> PathBuf {
@@ -131,12 +141,43 @@ impl Machine {
         format!("{}-{name}", self.cross)
     }
 
-    /// Debian's Rust compiler, with a standard library for it, or with the source of one where Debian's release has none.
+    /// Debian's Rust compiler with a standard library for it, which is built where Debian's release has none.
     fn rust(&self) -> Result<PathBuf> {
-        rust::compiler(&[match self.release {
-            None => format!("libstd-rust-web-dev:{}", self.architecture),
-            Some(_) => rust::SOURCE.to_owned(),
-        }])
+        if self.release.is_none() {
+            return rust::compiler(&[format!("libstd-rust-web-dev:{}", self.architecture)]);
+        }
+        let compiler = rust::compiler(&[rust::SOURCE.to_owned()])?;
+        let said = Command::new(&compiler).args(["--print", "sysroot"]).output()?.stdout;
+        let all = Path::new(String::from_utf8(said)?.trim()).join("lib/rustlib").join(self.target);
+        if !all.is_dir() {
+            self.build_library(&compiler, &all)?;
+        }
+        Ok(compiler)
+    }
+
+    /// Builds the standard library from its source, and puts it where the compiler looks for it: that of the agent is called without cargo.
+    fn build_library(&self, compiler: &Path, folder: &Path) -> Result<()> {
+        let room = tempfile::tempdir_in(files::workspace().join("target"))?;
+        files::write(&room.path().join("Cargo.toml"), EMPTY.as_bytes())?;
+        files::write(&room.path().join("empty.rs"), b"#![no_std]\n")?;
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--release", "-Zbuild-std", "--target", self.target]);
+        cargo.current_dir(room.path()).env("RUSTC", compiler).env("RUSTC_BOOTSTRAP", "1");
+        // The agent is optimized as a whole, the library's code included.
+        cargo.env("CARGO_TARGET_DIR", room.path().join("target"));
+        cargo.env("RUSTFLAGS", "-Cembed-bitcode=yes");
+        succeed(&mut cargo)?;
+        let new = room.path().join("new/lib");
+        files::make_folder(&new)?;
+        let built = room.path().join("target").join(self.target).join("release/deps");
+        for file in files::list(&built)? {
+            let is_library = file.extension().is_some_and(|extension| extension == "rlib");
+            let Some(name) = file.file_name().filter(|_| is_library) else { continue };
+            if !name.to_string_lossy().starts_with("libempty") {
+                files::rename(&file, &new.join(name))?;
+            }
+        }
+        files::rename(&room.path().join("new"), folder)
     }
 
     /// Cargo, which builds for it into this folder.
@@ -147,9 +188,6 @@ impl Machine {
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_BUILD_TARGET", self.target);
         let target_name = self.target.to_uppercase().replace('-', "_");
         cargo.env(format!("CARGO_TARGET_{target_name}_LINKER"), self.compiler("gcc"));
-        if self.release.is_some() {
-            cargo.arg("-Zbuild-std").env("RUSTC_BOOTSTRAP", "1");
-        }
         Ok(cargo)
     }
 
