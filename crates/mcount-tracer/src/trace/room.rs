@@ -19,8 +19,8 @@ use std::time::Duration;
 /// Bytes that a trace leaves free on its disk, whatever its size may be.
 const RESERVE: u64 = 16 << 20;
 
-/// Where nobody says how large it may get, it leaves this part of the disk free, up to so many bytes: the program and others
-/// write there, too.
+/// A trace without a given size leaves this part of its disk free, but not more than `MOST` bytes: the program and others write
+/// there, too.
 const PART: u64 = 20;
 const MOST: u64 = 1 << 30;
 
@@ -62,7 +62,7 @@ pub(super) struct Shared {
     pub(super) error: Mutex<Option<io::Error>>,
     /// How many chunks it may have.
     pub(super) limit: AtomicU64,
-    /// Has somebody said so?
+    /// Did the user give its size?
     pub(super) is_limited: bool,
     /// How many chunks of calls there are at most in a ring, else 0. Were it taken from the header, a program that writes zeroes there
     /// would have the trace grow without an end.

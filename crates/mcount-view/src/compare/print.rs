@@ -45,6 +45,13 @@ pub fn print(
     out.flush()
 }
 
+/// Noise in per cent. Beyond this, the number says no more than that nothing is known: of a function that two traces have one call of each, it may have
+/// 30 digits.
+fn noise_in_percent(part: f64) -> String {
+    const MOST: f64 = 10.0;
+    if part > MOST { format!(">{}", percent(MOST)) } else { percent(part) }
+}
+
 /// A part of 1 in per cent.
 fn percent(part: f64) -> String {
     if part.is_finite() { format!("{:.1} %", part * 100.0) } else { String::new() }
@@ -100,7 +107,7 @@ fn function(row: &Row) -> String {
 /// A row as text: change, old and new time, difference, noise, calls, function.
 fn cells(row: &Row, kind: Kind) -> [String; 7] {
     let [old, new, difference, noise] = row.time.map_or_else(Default::default, |change| {
-        let noise = change.noise.map(percent).unwrap_or_default();
+        let noise = change.noise.map(noise_in_percent).unwrap_or_default();
         let [old, new] = row.shown.unwrap_or([change.old, change.new]);
         // Where slow calls hide it, the faster ones show a difference.
         let is_unlike =

@@ -164,7 +164,8 @@ fn append(out: &mut Vec<u8>, (kind, field): (i32, u8), head: Struct, page: &[u8]
     (header.len() + page.len()) as u64
 }
 
-/// Appends a dictionary of so many words, and to `page` the place in it of each value; the bytes of the dictionary's page before they were compressed.
+/// Appends a dictionary of `count` words, and to `page` the place of each value in it. Returns the size of the dictionary's page before
+/// compression.
 fn with_dictionary(
     out: &mut Vec<u8>,
     page: &mut Vec<u8>,
@@ -188,7 +189,7 @@ struct Places {
 }
 
 impl Places {
-    /// Of so many times the same number.
+    /// Of `count` times the same number.
     fn same(number: u32, count: usize) -> Self {
         Self { different: vec![number], places: vec![0; count] }
     }
@@ -213,7 +214,7 @@ impl Places {
     }
 }
 
-/// The one number that all are, which is quickly seen and common: the columns of the trace, the process and the thread have one.
+/// The value that all rows have, if they have the same, as in the columns of the trace, the process and the thread.
 fn is_same<T: PartialEq>(all: &[T]) -> Option<&T> {
     let first = all.first()?;
     all.iter().all(|one| one == first).then_some(first)
@@ -229,8 +230,8 @@ fn range(all: &[i64]) -> Option<(i64, i64)> {
     Some(all.iter().fold((first, first), wider))
 }
 
-/// The different numbers, and for each value its place among them, if they're near each other: processes, functions and depths are. Then a
-/// dictionary takes less, and less time.
+/// The different numbers, and the place of each value among them, if they're few and near each other, as numbers of processes and functions
+/// are. A dictionary is smaller then, and quicker to write.
 fn few(all: &[i64], (least, most): (i64, i64)) -> Option<(Vec<i64>, Vec<u32>)> {
     let span = u32::try_from(most.checked_sub(least)?).ok()?;
     if span as usize > all.len() {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Of a process that has more threads, so many tell of it.
 const THREADS: usize = 256;
 
-/// Threads that wanted less than this part of a processor together don't tell: to wake up takes a moment on any machine.
+/// The waiting of threads that were ready for less than this part of the time says nothing: a wake-up takes a moment on an idle machine, too.
 const TELLS: f64 = 0.05;
 
 /// When a sample began.

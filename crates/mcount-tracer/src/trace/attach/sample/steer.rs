@@ -50,8 +50,8 @@ const THINNED: u64 = 4;
 const LEFT: f64 = 4.0;
 const HALVINGS: [u32; 2] = [1, 3];
 
-/// A program that uses less than this part of a processor is taken to use that. Nobody minds a hundredth of a tenth of a processor, and of one that sleeps
-/// between bursts, a hundredth of what it uses would pay for a window in a minute.
+/// A program that uses less than this part of a processor counts as if it used this part. A hundredth of what a program uses that sleeps between
+/// bursts would pay for one window in seconds, and few windows would meet a burst.
 const LEAST_LOAD: f64 = 0.1;
 
 /// What is drawn for a window.
