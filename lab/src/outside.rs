@@ -161,7 +161,14 @@ impl Machine {
         files::write(&room.path().join("Cargo.toml"), EMPTY.as_bytes())?;
         files::write(&room.path().join("empty.rs"), b"#![no_std]\n")?;
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--release", "-Zbuild-std", "--target", self.target]);
+        cargo.args([
+            "build",
+            "--quiet",
+            "--release",
+            "-Zbuild-std=std,test",
+            "--target",
+            self.target,
+        ]);
         cargo.current_dir(room.path()).env("RUSTC", compiler).env("RUSTC_BOOTSTRAP", "1");
         // The agent is optimized as a whole, the library's code included.
         cargo.env("CARGO_TARGET_DIR", room.path().join("target"));
